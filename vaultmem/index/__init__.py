@@ -1,0 +1,1 @@
+"""The sidecar: a rebuildable SQLite file that holds what searching needs."""

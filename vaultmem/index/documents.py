@@ -1,0 +1,101 @@
+"""The rows of the full-text index, as a pure function of what is stored about a note.
+
+The same function makes the rows that go in and the rows that come out again: FTS5 without its own
+copy of the text can forget a row only when told exactly what stood in it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vaultmem.index.text import prepare
+from vaultmem.model.chunk import Chunk
+
+# Bump when rows change, so that sidecars are rebuilt.
+DOCUMENTS_VERSION = 1
+
+# A window is the passage with its neighbours, while all of it stays within this many pieces
+# (about 150 words) and two neighbours a side.
+WINDOW_PIECES = 200
+WINDOW_REACH = 2
+
+COLUMNS = ("title", "aliases", "headings", "tags", "properties", "path", "body")
+WINDOW_COLUMNS = ("title", "headings", "body")
+
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedFields:
+    """What is searched of a note besides its passages."""
+
+    path: str
+    title: str  # the title, and the file's name where that differs
+    aliases: str
+    tags: str
+    properties: str
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """The rows of one note, in the order of its passages."""
+
+    passages: tuple[Row, ...]  # COLUMNS
+    windows: tuple[Row | None, ...]  # WINDOW_COLUMNS; None where the window is the passage
+    note: Row  # COLUMNS
+
+
+def documents(fields: SearchedFields, chunks: Sequence[Chunk]) -> Documents:
+    """The full-text rows of a note.
+
+    The first passage carries the note's aliases, tags, properties and path, as it does in the
+    file: a note of one passage is then as findable by them as a note of many.
+    """
+    title = prepare(fields.title)
+    about = (
+        prepare(fields.aliases),
+        prepare(fields.tags),
+        prepare(fields.properties),
+        prepare(fields.path),
+    )
+    bodies = [prepare(chunk.text[chunk.body :]) for chunk in chunks]
+    trails = [prepare(" ".join(chunk.trail)) for chunk in chunks]
+    own = [prepare(chunk.trail[-1]) if chunk.body and chunk.trail else "" for chunk in chunks]
+    aliases, tags, properties, path = about
+    passages = tuple(
+        (title, aliases, trail, tags, properties, path, body)
+        if index == 0
+        else (title, "", trail, "", "", "", body)
+        for index, (trail, body) in enumerate(zip(trails, bodies, strict=True))
+    )
+    windows: list[Row | None] = []
+    for index in range(len(chunks)):
+        first, after = _window(chunks, index)
+        if after - first == 1:
+            windows.append(None)
+            continue
+        around = [own[i] for i in range(first, after) if i != index and own[i]]
+        headings = " ".join([trails[index], *around])
+        windows.append((title, headings, "\n".join(bodies[first:after])))
+    note = (title, aliases, "\n".join(h for h in own if h), tags, properties, path)
+    return Documents(passages, tuple(windows), (*note, "\n".join(bodies)))
+
+
+def _window(chunks: Sequence[Chunk], index: int) -> tuple[int, int]:
+    """The (first, after) indexes of the passages around one, taken before and after in turn."""
+    first, after = index, index + 1
+    total = chunks[index].pieces
+    growing = {"before", "after"}
+    turn = "before"
+    while growing:
+        if turn in growing:
+            neighbour = first - 1 if turn == "before" else after
+            near = index - WINDOW_REACH <= neighbour <= index + WINDOW_REACH
+            if not near or not 0 <= neighbour < len(chunks):
+                growing.discard(turn)
+            elif total + chunks[neighbour].pieces > WINDOW_PIECES:
+                growing.discard(turn)
+            else:
+                total += chunks[neighbour].pieces
+                first, after = min(first, neighbour), max(after, neighbour + 1)
+        turn = "after" if turn == "before" else "before"
+    return first, after

@@ -1,0 +1,42 @@
+"""One indexer at a time, by an operating-system lock that dies with its owner."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from vaultmem.model.errors import SidecarBusy
+
+if os.name == "nt":
+    import msvcrt
+
+    def _lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def writer_lock(folder: Path) -> Iterator[None]:
+    """Hold the right to change the sidecar in `folder`.
+
+    Raises SidecarBusy at once when another process holds it; OSError when the file cannot be made.
+    """
+    descriptor = os.open(
+        folder / "writer.lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600
+    )
+    try:
+        try:
+            _lock(descriptor)
+        except OSError:
+            raise SidecarBusy(
+                f"Another vaultmem process is indexing this vault (lock {folder / 'writer.lock'}). "
+                "Wait for it to end and try again."
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,143 @@
+"""The tables of index.db. There are no migrations: another fingerprint means a new file."""
+
+from vaultmem.index.documents import COLUMNS, DOCUMENTS_VERSION, WINDOW_COLUMNS
+from vaultmem.index.text import TEXT_VERSION, TOKENIZER
+
+SCHEMA_VERSION = 1
+
+# Part of every fingerprint: rows made by another version of this code are not comparable.
+VERSIONS = f"schema {SCHEMA_VERSION}, documents {DOCUMENTS_VERSION}, text {TEXT_VERSION}"
+
+# What a match in a column is worth. The title stands in every passage's row already, so it needs
+# no more; a path and properties hold many words that say little.
+WEIGHTS = {
+    "title": 1.0,
+    "aliases": 1.0,
+    "headings": 1.0,
+    "tags": 1.0,
+    "properties": 0.5,
+    "path": 0.5,
+    "body": 1.0,
+}
+
+TABLES = """
+CREATE TABLE meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE note (
+    id INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE,
+    disk_path TEXT NOT NULL,
+    title TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    date TEXT,
+    stub INTEGER NOT NULL,
+    sha256 TEXT NOT NULL,
+    identity TEXT,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    ctime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    read_ns INTEGER NOT NULL,
+    properties TEXT NOT NULL,
+    searched TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE chunk (
+    id INTEGER PRIMARY KEY,
+    note INTEGER NOT NULL REFERENCES note (id),
+    ordinal INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    trail TEXT NOT NULL,
+    first_line INTEGER NOT NULL,
+    last_line INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    end INTEGER NOT NULL,
+    body INTEGER NOT NULL,
+    pieces INTEGER NOT NULL,
+    lone INTEGER NOT NULL,
+    text TEXT NOT NULL
+) STRICT;
+CREATE INDEX chunk_of_note ON chunk (note, ordinal);
+
+CREATE TABLE link (
+    note INTEGER NOT NULL REFERENCES note (id),
+    ordinal INTEGER NOT NULL,
+    target TEXT NOT NULL,
+    subpath TEXT NOT NULL,
+    display TEXT,
+    embed INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    property TEXT,
+    key TEXT NOT NULL,
+    resolved TEXT,
+    PRIMARY KEY (note, ordinal)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX link_by_key ON link (key);
+CREATE INDEX link_by_resolved ON link (resolved);
+
+CREATE TABLE tag (
+    note INTEGER NOT NULL REFERENCES note (id),
+    ordinal INTEGER NOT NULL,
+    tag TEXT NOT NULL,
+    folded TEXT NOT NULL,
+    PRIMARY KEY (note, ordinal)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tag_by_folded ON tag (folded);
+
+CREATE TABLE alias (
+    note INTEGER NOT NULL REFERENCES note (id),
+    ordinal INTEGER NOT NULL,
+    alias TEXT NOT NULL,
+    folded TEXT NOT NULL,
+    PRIMARY KEY (note, ordinal)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX alias_by_folded ON alias (folded);
+
+CREATE TABLE problem (
+    note INTEGER NOT NULL REFERENCES note (id),
+    ordinal INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    code TEXT NOT NULL,
+    message TEXT NOT NULL,
+    PRIMARY KEY (note, ordinal)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE file (
+    path TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE scan_problem (
+    ordinal INTEGER PRIMARY KEY,
+    path TEXT NOT NULL,
+    line INTEGER NOT NULL,
+    code TEXT NOT NULL,
+    message TEXT NOT NULL
+) STRICT;
+"""
+
+# table -> its columns; contentless, so that the sidecar holds the text once.
+FULL_TEXT = {
+    "passage_text": COLUMNS,
+    "window_text": WINDOW_COLUMNS,
+    "note_text": COLUMNS,
+}
+
+
+def create_statements() -> list[str]:
+    """Every statement that makes an empty sidecar."""
+    statements = [TABLES]
+    tokenizer = TOKENIZER.replace("'", "''")
+    for table, columns in FULL_TEXT.items():
+        weights = ", ".join(str(WEIGHTS[column]) for column in columns)
+        statements += [
+            f"CREATE VIRTUAL TABLE {table} USING fts5("
+            f"{', '.join(columns)}, content='', tokenize='{tokenizer}')",
+            # Deleted words leave the file at once, not at the next merge.
+            f"INSERT INTO {table} ({table}, rank) VALUES ('secure-delete', 1)",
+            f"INSERT INTO {table} ({table}, rank) VALUES ('rank', 'bm25({weights})')",
+        ]
+    statements.append("CREATE VIRTUAL TABLE vocabulary USING fts5vocab('note_text', 'row')")
+    return statements

@@ -1,0 +1,87 @@
+"""How text is prepared for the full-text index; documents and queries go through the same door.
+
+FTS5's `porter unicode61` splits on punctuation and folds accents. What it does not do is here:
+scripts without blanks between words become overlapping character pairs, and CamelCase names are
+followed by their parts, so that an identifier is found whole and by its words.
+"""
+
+import re
+import unicodedata
+
+# Bump when prepared text changes, so that sidecars are rebuilt.
+TEXT_VERSION = 1
+
+# Letters and marks of every script are word characters, so that vowel signs do not split words.
+TOKENIZER = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
+TOKENIZER_ARGUMENTS = ["unicode61", "remove_diacritics", "2", "categories", "L* N* Co Mn Mc"]
+
+# Scripts written without blanks: kana, Han, Hangul, Thai, Lao, Myanmar, Khmer.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u309f\u30a1-\u30ff\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
+# From the place where a CamelCase name gives itself away to its end.
+_CAMEL_REST = re.compile(r"(?:[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2})[A-Za-z0-9]*")
+_CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+# Language names that lose their mark to the tokenizer, and the word people use instead.
+_MARKED = re.compile(r"(?<![A-Za-z0-9])([CFcf])(\+\+|#)(?![#+])")
+_MARKS = ("++", "C#", "c#", "F#", "f#")
+_MARKED_WORDS = {"c++": "cpp", "c#": "csharp", "f#": "fsharp"}
+
+
+def normalize(text: str) -> str:
+    """Compatibility-composed Unicode: full-width letters, ligatures and NFD become plain."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+
+def prepare(text: str) -> str:
+    """The text as the full-text index sees it."""
+    text = normalize(text)
+    text = _with_camel_parts(text)
+    if any(mark in text for mark in _MARKS):
+        text = _MARKED.sub(_with_word, text)
+    if not text.isascii():
+        text = _UNSPACED.sub(_pairs, text)
+    return text
+
+
+def camel_parts(word: str) -> list[str]:
+    """The words of a CamelCase name; empty when it is not one."""
+    if not (word.isascii() and word.isalnum() and _CAMEL_REST.search(word)):
+        return []
+    parts = _CAMEL_PART.findall(word)
+    return parts if len(parts) > 1 else []
+
+
+def unspaced_runs(text: str) -> list[str]:
+    """The runs of `text` in scripts written without blanks."""
+    return [] if text.isascii() else _UNSPACED.findall(text)
+
+
+def _with_camel_parts(text: str) -> str:
+    pieces: list[str] = []
+    at = 0
+    for match in _CAMEL_REST.finditer(text):
+        start, end = match.span()
+        # Walking back by hand is cheaper than letting the expression try every word's beginning.
+        while start > at and text[start - 1].isalnum() and text[start - 1] < "\x80":
+            start -= 1
+        parts = _CAMEL_PART.findall(text, start, end)
+        if len(parts) > 1:
+            pieces += (text[at:end], " ", " ".join(parts))
+            at = end
+    if not pieces:
+        return text
+    pieces.append(text[at:])
+    return "".join(pieces)
+
+
+def _with_word(match: re.Match[str]) -> str:
+    return f"{match.group()} {_MARKED_WORDS[match.group().lower()]} "
+
+
+def _pairs(match: re.Match[str]) -> str:
+    run = match.group()
+    if len(run) == 1:
+        return f" {run} "
+    return f" {' '.join(run[i : i + 2] for i in range(len(run) - 1))} "

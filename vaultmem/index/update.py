@@ -1,0 +1,402 @@
+"""From a delta to rows: one transaction per note, its hash stamped in the same one."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import apsw
+
+from vaultmem.index.documents import Documents, Row, SearchedFields, documents
+from vaultmem.index.schema import FULL_TEXT
+from vaultmem.index.store import Sidecar
+from vaultmem.model.chunk import Chunk
+from vaultmem.model.delta import FileState, StoredFile
+from vaultmem.model.note import Link, Note, Problem
+from vaultmem.vault.links import VaultNames, affected_keys, link_key
+from vaultmem.vault.paths import fold
+
+# What a batch of commits counts as one note; a long note fills it faster.
+NOTE_CHARS = 10_000
+
+# A property longer than this is searched by its beginning; derived fields are cut, never refused.
+MAX_PROPERTY_CHARS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A note ready to be stored."""
+
+    note: Note
+    chunks: tuple[Chunk, ...]
+    state: FileState
+    sha256: str
+    read_ns: int
+    kind: str
+    date: str | None  # ISO day
+    stub: bool
+    identity: str | None
+    replaces: str | None = None  # the path it had before, when it moved
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What storing one note changed."""
+
+    chunks: int  # passages the note has now
+    reused: int  # of which these were there before
+
+
+def put_note(sidecar: Sidecar, entry: Entry, names: VaultNames, *, relink: bool) -> Written:
+    """Store a note, replacing what was known of it.
+
+    names:  every file of the vault as it is now, to resolve links.
+    relink: also resolve other notes' links to this name again (not needed for a first build).
+    """
+    note = entry.note
+    with sidecar.transaction(weight=1 + len(note.text) // NOTE_CHARS) as db:
+        old = _load(db, entry.replaces or note.path)
+        fields = _searched(note)
+        note_id = _put_row(db, entry, fields, old)
+        new = documents(fields, entry.chunks)
+        reused = _put_chunks(db, note_id, entry, new, old)
+        _put_details(db, note_id, note, names, fresh=old is None)
+        if relink and (old is None or entry.replaces):
+            _relink(db, (note.path, *([entry.replaces] if entry.replaces else [])), names)
+    return Written(len(entry.chunks), reused)
+
+
+def touch(sidecar: Sidecar, path: str, state: FileState, read_ns: int) -> None:
+    """Remember the new look of a file whose bytes are the same."""
+    with sidecar.transaction() as db:
+        db.execute(
+            "UPDATE note SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, disk_path = ?, "
+            "read_ns = ? WHERE path = ?",
+            (*state, read_ns, path),
+        )
+
+
+def remove_note(sidecar: Sidecar, path: str, names: VaultNames) -> None:
+    """Forget a note that is gone, and resolve the links that led to it again."""
+    with sidecar.transaction() as db:
+        old = _load(db, path)
+        if old is None:
+            return
+        _delete_text(db, "note_text", [(old.id, old.documents.note)])
+        _delete_text(
+            db, "passage_text", list(zip(old.chunk_ids, old.documents.passages, strict=True))
+        )
+        _delete_text(
+            db,
+            "window_text",
+            [
+                (chunk_id, row)
+                for chunk_id, row in zip(old.chunk_ids, old.documents.windows, strict=True)
+                if row is not None
+            ],
+        )
+        for table in ("link", "tag", "alias", "problem", "chunk"):
+            db.execute(f"DELETE FROM {table} WHERE note = ?", (old.id,))  # noqa: S608
+        db.execute("DELETE FROM note WHERE id = ?", (old.id,))
+        _relink(db, (path,), names)
+
+
+def put_files(sidecar: Sidecar, files: frozenset[str], names: VaultNames, *, relink: bool) -> None:
+    """Bring the list of other files up to date; attachments are what embeds resolve to."""
+    known = {path for (path,) in sidecar.connection.execute("SELECT path FROM file")}
+    gone, come = known - files, files - known
+    if not gone and not come:
+        return
+    with sidecar.transaction() as db:
+        db.executemany("DELETE FROM file WHERE path = ?", [(path,) for path in sorted(gone)])
+        db.executemany("INSERT INTO file (path) VALUES (?)", [(path,) for path in sorted(come)])
+        if relink:
+            _relink(db, sorted(gone | come), names)
+
+
+def put_scan_problems(sidecar: Sidecar, problems: Sequence[Problem]) -> None:
+    """Replace the list of files that could not be indexed, if it is another one."""
+    rows = [(p.path, p.line, p.code, p.message) for p in problems]
+    known = list(
+        sidecar.connection.execute(
+            "SELECT path, line, code, message FROM scan_problem ORDER BY ordinal"
+        )
+    )
+    if known == rows:
+        return
+    with sidecar.transaction() as db:
+        db.execute("DELETE FROM scan_problem")
+        db.executemany(
+            "INSERT INTO scan_problem (ordinal, path, line, code, message) VALUES (?, ?, ?, ?, ?)",
+            [(ordinal, *row) for ordinal, row in enumerate(rows)],
+        )
+
+
+def stored_files(sidecar: Sidecar) -> dict[str, StoredFile]:
+    """What the sidecar knows of every note's file."""
+    return {
+        path: StoredFile(
+            FileState(size, mtime_ns, ctime_ns, inode, disk_path), sha256, read_ns, identity
+        )
+        for path, size, mtime_ns, ctime_ns, inode, disk_path, sha256, read_ns, identity in (
+            sidecar.connection.execute(
+                "SELECT path, size, mtime_ns, ctime_ns, inode, disk_path, sha256, read_ns, "
+                "identity FROM note"
+            )
+        )
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What is in the sidecar about a note, as far as replacing it needs."""
+
+    id: int
+    chunk_ids: tuple[int, ...]
+    chunks: tuple[Chunk, ...]
+    documents: Documents
+
+
+def _load(db: apsw.Connection, path: str) -> _Stored | None:
+    row = db.execute("SELECT id, searched FROM note WHERE path = ?", (path,)).fetchone()
+    if row is None:
+        return None
+    note_id, searched = row
+    ids: list[int] = []
+    chunks: list[Chunk] = []
+    for chunk_id, key, trail, first, last, start, end, text, body, pieces in db.execute(
+        "SELECT id, key, trail, first_line, last_line, start, end, text, body, pieces "
+        "FROM chunk WHERE note = ? ORDER BY ordinal",
+        (note_id,),
+    ):
+        ids.append(chunk_id)
+        chunks.append(
+            Chunk(key, tuple(json.loads(trail)), first, last, start, end, text, body, pieces)
+        )
+    fields = SearchedFields(**json.loads(searched))
+    return _Stored(note_id, tuple(ids), tuple(chunks), documents(fields, chunks))
+
+
+def _searched(note: Note) -> SearchedFields:
+    title = note.title if note.title == note.name else f"{note.title}\n{note.name}"
+    if note.frontmatter.valid:
+        properties = "\n".join(_property_lines(note.frontmatter.properties))
+    else:
+        properties = note.frontmatter.text  # broken YAML is still text somebody remembers
+    return SearchedFields(
+        path=note.path,
+        title=title,
+        aliases="\n".join(note.aliases),
+        tags=" ".join(note.tags),
+        properties=properties[:MAX_PROPERTY_CHARS],
+    )
+
+
+def _property_lines(properties: object, name: str = "") -> Iterable[str]:
+    """`key value` lines of everything that has no column of its own."""
+    if isinstance(properties, dict):
+        for key, value in properties.items():
+            if not name and key.lower() in ("title", "aliases", "tags"):
+                continue
+            yield from _property_lines(value, f"{name} {key}".strip())
+    elif isinstance(properties, list):
+        for value in properties:
+            yield from _property_lines(value, name)
+    elif properties is not None:
+        yield f"{name} {properties}"
+
+
+def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _Stored | None) -> int:
+    note, state = entry.note, entry.state
+    values = (
+        note.path,
+        state.disk_path,
+        note.title,
+        entry.kind,
+        entry.date,
+        int(entry.stub),
+        entry.sha256,
+        entry.identity,
+        state.size,
+        state.mtime_ns,
+        state.ctime_ns,
+        state.inode,
+        entry.read_ns,
+        json.dumps(note.frontmatter.properties, ensure_ascii=False),
+        json.dumps(
+            {name: getattr(fields, name) for name in SearchedFields.__slots__}, ensure_ascii=False
+        ),
+    )
+    if old is not None:
+        db.execute(
+            "UPDATE note SET path = ?, disk_path = ?, title = ?, kind = ?, date = ?, stub = ?, "
+            "sha256 = ?, identity = ?, size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, "
+            "read_ns = ?, properties = ?, searched = ? WHERE id = ?",
+            (*values, old.id),
+        )
+        return old.id
+    db.execute(
+        "INSERT INTO note (path, disk_path, title, kind, date, stub, sha256, identity, size, "
+        "mtime_ns, ctime_ns, inode, read_ns, properties, searched) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        values,
+    )
+    return db.last_insert_rowid()
+
+
+def _put_chunks(
+    db: apsw.Connection, note_id: int, entry: Entry, new: Documents, old: _Stored | None
+) -> int:
+    """Write passages and full text, leaving alone what stays the same; returns how many did."""
+    old_ids = dict(zip((c.key for c in old.chunks), old.chunk_ids, strict=True)) if old else {}
+    keys = {chunk.key for chunk in entry.chunks}
+    gone = [chunk_id for key, chunk_id in old_ids.items() if key not in keys]
+    if gone:
+        db.executemany("DELETE FROM chunk WHERE id = ?", [(chunk_id,) for chunk_id in gone])
+    next_id = _next_chunk_id(db) if len(keys) > len(old_ids.keys() & keys) else 0
+    ids: list[int] = []
+    fresh: list[tuple[object, ...]] = []
+    for ordinal, (chunk, window) in enumerate(zip(entry.chunks, new.windows, strict=True)):
+        place = (
+            ordinal,
+            chunk.first_line,
+            chunk.last_line,
+            chunk.start,
+            chunk.end,
+            chunk.body,
+            chunk.pieces,
+            int(window is None),
+        )
+        chunk_id = old_ids.get(chunk.key)
+        if chunk_id is not None:
+            db.execute(
+                "UPDATE chunk SET ordinal = ?, first_line = ?, last_line = ?, start = ?, end = ?, "
+                "body = ?, pieces = ?, lone = ? WHERE id = ?",
+                (*place, chunk_id),
+            )
+        else:
+            chunk_id = next_id
+            next_id += 1
+            trail = json.dumps(chunk.trail, ensure_ascii=False)
+            fresh.append((chunk_id, note_id, *place, chunk.key, trail, chunk.text))
+        ids.append(chunk_id)
+    if fresh:
+        db.executemany(
+            "INSERT INTO chunk (id, note, ordinal, first_line, last_line, start, end, body, "
+            "pieces, lone, key, trail, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            fresh,
+        )
+    was = old.documents if old else None
+    was_ids = old.chunk_ids if old else ()
+    _swap_text(
+        db,
+        "passage_text",
+        dict(zip(was_ids, was.passages, strict=True)) if was else {},
+        dict(zip(ids, new.passages, strict=True)),
+    )
+    _swap_text(
+        db,
+        "window_text",
+        _rows(was_ids, was.windows) if was else {},
+        _rows(ids, new.windows),
+    )
+    _swap_text(db, "note_text", {note_id: was.note} if was else {}, {note_id: new.note})
+    return sum(chunk.key in old_ids for chunk in entry.chunks)
+
+
+def _next_chunk_id(db: apsw.Connection) -> int:
+    largest = db.execute("SELECT max(id) FROM chunk").get
+    return largest + 1 if isinstance(largest, int) else 1
+
+
+def _rows(ids: Sequence[int], rows: Sequence[Row | None]) -> dict[int, Row]:
+    return {rowid: row for rowid, row in zip(ids, rows, strict=True) if row is not None}
+
+
+def _swap_text(db: apsw.Connection, table: str, old: dict[int, Row], new: dict[int, Row]) -> None:
+    """Replace full-text rows, touching only those that differ."""
+    _delete_text(db, table, [(k, row) for k, row in old.items() if new.get(k) != row])
+    rows = [(k, *row) for k, row in new.items() if old.get(k) != row]
+    if rows:
+        columns = FULL_TEXT[table]
+        marks = ", ".join("?" * (len(columns) + 1))
+        db.executemany(
+            f"INSERT INTO {table} (rowid, {', '.join(columns)}) VALUES ({marks})",  # noqa: S608
+            rows,
+        )
+
+
+def _delete_text(db: apsw.Connection, table: str, rows: Sequence[tuple[int, Row]]) -> None:
+    """Take rows out of a contentless table, which needs to be told their text."""
+    if rows:
+        columns = FULL_TEXT[table]
+        marks = ", ".join("?" * (len(columns) + 1))
+        db.executemany(
+            f"INSERT INTO {table} ({table}, rowid, {', '.join(columns)}) "  # noqa: S608
+            f"VALUES ('delete', {marks})",
+            [(rowid, *row) for rowid, row in rows],
+        )
+
+
+def _put_details(
+    db: apsw.Connection, note_id: int, note: Note, names: VaultNames, *, fresh: bool
+) -> None:
+    """Links, tags, aliases and problems: small tables, replaced whole."""
+    if not fresh:
+        for table in ("link", "tag", "alias", "problem"):
+            db.execute(f"DELETE FROM {table} WHERE note = ?", (note_id,))  # noqa: S608
+    if note.links:
+        db.executemany(
+            "INSERT INTO link (note, ordinal, target, subpath, display, embed, line, property, "
+            "key, resolved) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                _link_row(note_id, ordinal, link, note.path, names)
+                for ordinal, link in enumerate(note.links)
+            ],
+        )
+    for table, values in (("tag", note.tags), ("alias", note.aliases)):
+        if values:
+            db.executemany(
+                f"INSERT INTO {table} (note, ordinal, {table}, folded) "  # noqa: S608
+                "VALUES (?, ?, ?, ?)",
+                [(note_id, n, value, fold(value)) for n, value in enumerate(values)],
+            )
+    if note.problems:
+        db.executemany(
+            "INSERT INTO problem (note, ordinal, line, code, message) VALUES (?, ?, ?, ?, ?)",
+            [(note_id, n, p.line, p.code, p.message) for n, p in enumerate(note.problems)],
+        )
+
+
+def _link_row(
+    note_id: int, ordinal: int, link: Link, source: str, names: VaultNames
+) -> tuple[object, ...]:
+    return (
+        note_id,
+        ordinal,
+        link.target,
+        link.subpath,
+        link.display,
+        int(link.embed),
+        link.line,
+        link.key,
+        link_key(link.target),
+        names.resolve(link.target, source),
+    )
+
+
+def _relink(db: apsw.Connection, paths: Iterable[str], names: VaultNames) -> None:
+    """Resolve again the links whose meaning depends on whether these files exist."""
+    keys = sorted({key for path in paths for key in affected_keys(path)})
+    for key in keys:
+        rows = db.execute(
+            "SELECT link.note, link.ordinal, link.target, link.resolved, note.path "
+            "FROM link JOIN note ON note.id = link.note WHERE link.key = ?",
+            (key,),
+        ).fetchall()
+        for note_id, ordinal, target, resolved, source in rows:
+            now = names.resolve(target, source)
+            if now != resolved:
+                db.execute(
+                    "UPDATE link SET resolved = ? WHERE note = ? AND ordinal = ?",
+                    (now, note_id, ordinal),
+                )

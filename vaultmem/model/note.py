@@ -1,0 +1,127 @@
+"""A note as vaultmem understands it: what parsing returns.
+
+Lines are 1-based and inclusive, offsets are in characters of the decoded text, both counted in
+the file as it is (frontmatter included), so that a person can go there in an editor.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+Properties = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something a person should know about a file; never a reason to stop."""
+
+    path: str  # vault path, NFC, `/` between parts
+    line: int  # 1-based; 0 when the whole file is meant
+    code: str  # stable, for scripts: "frontmatter-invalid", "note-too-large", …
+    message: str  # one sentence: what was found and what follows
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading that opens a section of the note."""
+
+    level: int  # 1 to 6
+    text: str  # the raw Markdown of the line, without its marks
+    line: int
+    start: int  # offset of the line
+    body: int  # offset behind the heading, where its own text begins
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One link or embed as written, before anyone asks where it leads."""
+
+    target: str  # the link text before the first `#`; "" for a place in the same note
+    subpath: str  # "#Heading", "#A#B", "#^block", or ""
+    display: str | None  # text behind the bar or between the brackets
+    embed: bool
+    line: int
+    key: str | None = None  # dotted property name when the link stands in frontmatter
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A list item with a check box."""
+
+    line: int
+    status: str  # the one character between the brackets; a blank means open
+    text: str
+
+    @property
+    def done(self) -> bool:
+        """Obsidian counts anything but a blank as done."""
+        return self.status != " "
+
+
+@dataclass(frozen=True, slots=True)
+class Callout:
+    """The opening line of a callout block."""
+
+    line: int
+    kind: str  # lower case, as written otherwise
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockId:
+    """A `^id` that a link can point at."""
+
+    id: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Frontmatter:
+    """The properties block at the top of a note, if Obsidian would see one."""
+
+    exists: bool  # an opening and a closing fence are there
+    valid: bool  # and what stands between them is a mapping (or empty)
+    properties: Properties  # empty when invalid
+    text: str  # the raw block between the fences
+    lines: int  # lines taken, both fences included; 0 when absent
+    end: int  # offset of the first character behind the block
+
+
+class Block(NamedTuple):
+    """A piece of block structure that a passage may begin at (a tuple: a note has hundreds)."""
+
+    kind: str  # "paragraph", "item", "fence", "table", "html", "other"
+    depth: int  # nesting: 0 at the top level
+    first: int  # 0-based line where it begins
+    after: int  # 0-based line behind its last
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Everything one file says, as values. Made from any bytes without ever raising."""
+
+    path: str
+    title: str  # frontmatter `title` when it is a text, else the file's name without `.md`
+    text: str  # the decoded file: no BOM, line ends as `\n`
+    line_starts: tuple[int, ...]  # offset of the first character of each line
+    frontmatter: Frontmatter
+    headings: tuple[Heading, ...]
+    blocks: tuple[Block, ...]  # in source order, headings left out
+    links: tuple[Link, ...]  # in source order, those of properties last
+    tags: tuple[str, ...]  # without `#`; properties first, then the body; first spelling wins
+    aliases: tuple[str, ...]
+    block_ids: tuple[BlockId, ...]
+    tasks: tuple[Task, ...]
+    callouts: tuple[Callout, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def name(self) -> str:
+        """The file's name without folder and `.md`: what a wikilink calls it."""
+        return note_name(self.path)
+
+
+def note_name(path: str) -> str:
+    """The last part of a vault path, without the `.md` (any case) of a note."""
+    last = path.rsplit("/", 1)[-1]
+    return last[:-3] if last[-3:].lower() == ".md" else last

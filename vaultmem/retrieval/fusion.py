@@ -1,0 +1,96 @@
+"""Channels on one scale, summed. Pure: numbers in, numbers out.
+
+Each lexical channel is divided by its best score for this query. A passage without context lends
+its own evidence to the context channels (the lone rule): its words would otherwise count against
+windows and notes many times its length, or be counted three times over.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vaultmem.model.hit import ChannelScore
+
+# Measured flat: from 1 to 1.5 each moves recall by about .01, so they stay equal.
+WEIGHTS: Mapping[str, float] = {"passage": 1.0, "window": 1.0, "note": 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A passage that some channel found."""
+
+    chunk: int
+    note: int
+    ordinal: int
+    path: str
+    lone: bool  # its window is itself
+    only: bool  # its note has no other passage
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A candidate with its score and where it comes from."""
+
+    candidate: Candidate
+    score: float  # 0 to 1
+    channels: tuple[ChannelScore, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One ranked list: id -> raw score, larger is better."""
+
+    name: str
+    scores: Mapping[int, float]
+
+    def ranks(self) -> dict[int, int]:
+        """1-based place of each id, by score."""
+        ordered = sorted(self.scores.items(), key=lambda entry: -entry[1])
+        return {key: place for place, (key, _) in enumerate(ordered, 1)}
+
+    def best(self) -> float:
+        """The largest score, or 0."""
+        return max(self.scores.values(), default=0.0)
+
+
+def fuse(
+    candidates: list[Candidate], passage: Channel, window: Channel, note: Channel
+) -> list[Scored]:
+    """Rank passages, best first; ties by path and place, so that the order never depends on ids.
+
+    passage, window: scores by chunk id.
+    note:            scores by note id, given to each passage of the note.
+    """
+    ranks = {channel.name: channel.ranks() for channel in (passage, window, note)}
+    tops = {channel.name: channel.best() for channel in (passage, window, note)}
+    total = sum(WEIGHTS.values())
+    scored: list[Scored] = []
+    for candidate in candidates:
+        own = _score(passage, candidate.chunk, ranks, tops)
+        around = _score(window, candidate.chunk, ranks, tops)
+        whole = _score(note, candidate.note, ranks, tops)
+        if candidate.lone:
+            around = _lent(around, own)
+        if candidate.only:
+            whole = _lent(whole, own)
+        channels = (own, around, whole)
+        score = sum(WEIGHTS[channel.channel] * channel.scaled for channel in channels) / total
+        scored.append(Scored(candidate, score, channels))
+    scored.sort(key=lambda s: (-s.score, s.candidate.path, s.candidate.ordinal))
+    return scored
+
+
+def _score(
+    channel: Channel, key: int, ranks: Mapping[str, Mapping[int, int]], tops: Mapping[str, float]
+) -> ChannelScore:
+    raw = channel.scores.get(key, 0.0)
+    top = tops[channel.name]
+    return ChannelScore(
+        channel=channel.name,
+        rank=ranks[channel.name].get(key),
+        raw=raw,
+        scaled=raw / top if top > 0 else 0.0,
+    )
+
+
+def _lent(channel: ChannelScore, own: ChannelScore) -> ChannelScore:
+    return ChannelScore(channel.channel, channel.rank, channel.raw, own.scaled, lent=True)

@@ -1,0 +1,159 @@
+"""From what a person types to a Query. Any text is a query; none is an error.
+
+Syntax: words, "phrases" (a hit must hold them), -excluded words, and the filters
+`tag: path: kind: after: before:`. What does not fit its syntax is searched as words.
+"""
+
+import re
+from datetime import date
+
+from vaultmem.index.text import camel_parts, normalize, prepare, unspaced_runs
+from vaultmem.model.query import Filters, Query, Word
+from vaultmem.retrieval.words import PARTICLES, STOP_WORDS
+
+# A pasted log is a query too; beyond this many words the rest adds cost and no answers.
+MAX_WORDS = 64
+
+_QUOTES = str.maketrans(dict.fromkeys("“”„‟«»＂", '"') | dict.fromkeys("‘’ʼ", "'"))
+_PHRASE = re.compile(r'(?<!\S)(-?)"([^"]+)"')
+_FILTER = re.compile(r'(?<!\S)(tag|path|kind|after|before):(?:"([^"]+)"|(\S+))', re.IGNORECASE)
+_PART = re.compile(r"[^\W_]+")
+_APOSTROPHE_ENDINGS = frozenset(("s", "t", "re", "ll", "ve", "m", "d"))
+_DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
+
+
+def parse_query(text: str, filters: Filters | None = None) -> Query:
+    """Take a question apart.
+
+    filters: conditions given apart from the text; those in the text are added to them.
+    """
+    rest = text.translate(_QUOTES)
+    found = filters or Filters()
+    rest, found = _take_filters(rest, found)
+    words: list[Word] = []
+    excluded: list[Word] = []
+
+    def take_phrase(match: re.Match[str]) -> str:
+        form = " ".join(_PART.findall(prepare(match.group(2))))
+        if form:
+            word = Word(match.group(2).strip(), (form,), phrase=True)
+            (excluded if match.group(1) else words).append(word)
+        return " "
+
+    rest = _PHRASE.sub(take_phrase, rest)
+    tokens = rest.replace('"', " ").split()
+    negative = [token for token in tokens if _is_exclusion(token)]
+    if words or len(negative) < len(tokens):
+        for token in negative:
+            excluded += _token_words(token[1:])[:1]
+        tokens = [token for token in tokens if not _is_exclusion(token)]
+    candidates = [word for token in tokens for word in _token_words(token)]
+    meaningful = [word for word in candidates if not _is_stop(word)]
+    words += meaningful if meaningful or words else candidates
+    return Query(text, _distinct(words), _distinct(excluded), found)
+
+
+def parse_day(text: str, *, last: bool) -> date | None:
+    """A day from `2026-05-03`, `2026-05` or `2026`; None when it is none of these.
+
+    last: for a month or a year, its last day instead of its first.
+    """
+    match = _DAY.fullmatch(text.strip())
+    if match is None:
+        return None
+    year, month, day = match.groups()
+    try:
+        if day:
+            return date(int(year), int(month), int(day))
+        if month:
+            first = date(int(year), int(month), 1)
+            if not last:
+                return first
+            following = date(int(year) + int(month) // 12, int(month) % 12 + 1, 1)
+            return date.fromordinal(following.toordinal() - 1)
+        return date(int(year), 12, 31) if last else date(int(year), 1, 1)
+    except ValueError:
+        return None
+
+
+def _take_filters(text: str, filters: Filters) -> tuple[str, Filters]:
+    tags, paths, kinds = list(filters.tags), list(filters.paths), list(filters.kinds)
+    after, before = filters.after, filters.before
+
+    def take(match: re.Match[str]) -> str:
+        nonlocal after, before
+        name = match.group(1).lower()
+        value = match.group(2) or match.group(3)
+        if name in ("after", "before"):
+            day = parse_day(value, last=name == "before")
+            if day is None:
+                return match.group()  # no date: they are words
+            if name == "after":
+                after = day
+            else:
+                before = day
+        else:
+            {"tag": tags, "path": paths, "kind": kinds}[name].append(value)
+        return " "
+
+    rest = _FILTER.sub(take, text)
+    return rest, Filters(tuple(tags), tuple(paths), tuple(kinds), after, before)
+
+
+def _is_exclusion(token: str) -> bool:
+    """`-word` excludes; `--option`, `-` and a dash inside a word do not."""
+    return len(token) > 1 and token[0] == "-" and token[1].isalnum()
+
+
+def _token_words(token: str) -> list[Word]:
+    """What to look for on behalf of one blank-separated piece of the question."""
+    token = normalize(token).strip("-–—")
+    runs = unspaced_runs(token)
+    if runs:
+        return [word for run in runs for word in _pairs(run)] + [
+            word
+            for piece in re.split("|".join(map(re.escape, runs)), token)
+            for word in _token_words(piece)
+        ]
+    pieces = token.split("'")
+    if len(pieces) > 1 and pieces[-1].lower() in _APOSTROPHE_ENDINGS:
+        pieces.pop()
+    parts = _PART.findall(prepare("'".join(pieces)))
+    if not parts:
+        return []
+    camel = camel_parts(parts[0]) if len(parts) > 1 else []
+    if camel and parts == [parts[0], *camel]:
+        whole = Word(token, (parts[0], " ".join(camel)))
+        return [whole, *_parts(camel)]
+    if len(parts) == 1:
+        return [Word(token, (parts[0],))]
+    return [Word(token, (" ".join(parts),)), *_parts(parts)]
+
+
+def _parts(parts: list[str]) -> list[Word]:
+    """The words of a compound, less those that would match anything."""
+    return [
+        Word(part, (part,)) for part in parts if len(part) > 1 and part.lower() not in STOP_WORDS
+    ]
+
+
+def _pairs(run: str) -> list[Word]:
+    """Overlapping character pairs of a run written without blanks."""
+    if len(run) == 1:
+        return [Word(run, (run,))]
+    pairs = [run[i : i + 2] for i in range(len(run) - 1)]
+    telling = [pair for pair in pairs if not PARTICLES.issuperset(pair)]
+    return [Word(pair, (pair,)) for pair in telling or pairs]
+
+
+def _is_stop(word: Word) -> bool:
+    return all(form.lower() in STOP_WORDS for form in word.forms) or (
+        len(word.text) == 1 and word.text in PARTICLES
+    )
+
+
+def _distinct(words: list[Word]) -> tuple[Word, ...]:
+    seen: dict[tuple[str, ...], Word] = {}
+    for word in words:
+        seen.setdefault(tuple(form.lower() for form in word.forms), word)
+    return tuple(seen.values())[:MAX_WORDS]

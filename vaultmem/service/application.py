@@ -1,0 +1,102 @@
+"""An opened vault: settings, sidecar and the clock, wired once and handed to every operation."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from vaultmem.index.lookup import Lookup
+from vaultmem.index.store import Sidecar, open_existing, sidecar_errors
+from vaultmem.model.errors import SidecarUnavailable
+from vaultmem.service.settings import Settings
+from vaultmem.vault.chunk import CHUNKER_VERSION
+from vaultmem.vault.facts import KindRules, load_kind_rules
+from vaultmem.vault.parse import PARSER_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Time as the application sees it; tests pass their own."""
+
+    now_ns: Callable[[], int] = time.time_ns
+    elapsed: Callable[[], float] = time.perf_counter
+
+    def day(self, epoch_ns: int) -> date:
+        """The local calendar day of a file time."""
+        return date.fromtimestamp(epoch_ns / 1e9)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Told how far a long operation is; the default tells nobody."""
+
+    report: Callable[[str, int, int], None] = lambda stage, done, total: None
+
+
+@dataclass(slots=True)
+class Memory:
+    """One vault in use. Owns the sidecar's connection; close it when done."""
+
+    settings: Settings
+    clock: Clock = field(default_factory=Clock)
+    progress: Progress = field(default_factory=Progress)
+    sidecar: Sidecar | None = None
+
+    @property
+    def vault(self) -> Path:
+        """The vault's folder."""
+        return self.settings.vault
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds this vault's sidecar."""
+        return self.settings.sidecar_folder
+
+    @property
+    def kind_rules(self) -> KindRules:
+        """What tells a note's kind when it does not say so itself."""
+        return load_kind_rules(self.vault, self.settings["kinds.folders"])
+
+    @property
+    def fingerprint(self) -> str:
+        """The rules this program would build a sidecar by, today."""
+        return (
+            f"parser {PARSER_VERSION}; chunker {CHUNKER_VERSION}; "
+            f"max_pieces {self.settings['chunk.max_pieces']}; {self.kind_rules.fingerprint}"
+        )
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Failures of the sidecar inside become vaultmem's own errors."""
+        with sidecar_errors(self.folder):
+            yield
+
+    def open_sidecar(self) -> Sidecar | None:
+        """The sidecar, when there is one made by today's rules."""
+        if self.sidecar is None:
+            self.sidecar = open_existing(self.folder, self.fingerprint)
+        return self.sidecar
+
+    def lookup(self) -> Lookup:
+        """Questions to the sidecar, which must exist by now."""
+        sidecar = self.open_sidecar()
+        if sidecar is None:
+            raise SidecarUnavailable(
+                f"There is no index of {self.vault} yet. Run `vaultmem index`."
+            )
+        return Lookup(sidecar)
+
+    def close(self) -> None:
+        """Let go of the sidecar."""
+        if self.sidecar is not None:
+            self.sidecar.close()
+            self.sidecar = None
+
+
+def open_memory(
+    settings: Settings, *, clock: Clock | None = None, progress: Progress | None = None
+) -> Memory:
+    """An opened vault. Nothing is read or written until an operation asks for it."""
+    return Memory(settings, clock or Clock(), progress or Progress())

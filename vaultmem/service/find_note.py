@@ -1,0 +1,79 @@
+"""Which note a person means by a path, a name or an alias. Never a guess."""
+
+from vaultmem.index.lookup import FoundNote, Lookup
+from vaultmem.model.errors import NoteAmbiguous, NoteNotFound, Refused
+from vaultmem.model.note import note_name
+from vaultmem.vault.paths import fold, is_hidden, vault_path
+
+MAX_CANDIDATES = 8
+
+
+def find_note(lookup: Lookup, given: str) -> tuple[FoundNote, str]:
+    """The note that `given` names, and the subpath behind its `#` ("" if none).
+
+    given: a vault path with or without `.md`, a file name, an end of a path, or an alias; a
+           `#Heading` or `#^block` may follow.
+    Raises NoteNotFound (with what is near), NoteAmbiguous (with the candidates) and Refused.
+    """
+    if not given.strip():
+        raise NoteNotFound("No note was named. Give a path in the vault, or a note's name.")
+    whole = _match(lookup, given)
+    if whole is not None:
+        return whole, ""
+    name, mark, subpath = given.partition("#")
+    if mark and name:
+        found = _match(lookup, name)
+        if found is not None:
+            return found, "#" + subpath
+    raise NoteNotFound(_not_found(lookup, name or given))
+
+
+def _match(lookup: Lookup, given: str) -> FoundNote | None:
+    path = _safe(given)
+    for spelling in (path, path + ".md"):
+        found = lookup.note_at(spelling)
+        if found is not None:
+            return found
+    wanted = (fold(path), fold(path + ".md"))
+    paths = lookup.all_paths()
+    exact = [p for p in paths if fold(p) in wanted]
+    ending = [p for p in paths if fold(p).endswith(tuple("/" + w for w in wanted))]
+    return _only(lookup, given, exact or ending or lookup.alias_owners(given.strip()))
+
+
+def _only(lookup: Lookup, given: str, paths: list[str]) -> FoundNote | None:
+    if not paths:
+        return None
+    if len(paths) > 1:
+        shown = ", ".join(paths[:MAX_CANDIDATES])
+        more = f" and {len(paths) - MAX_CANDIDATES} more" if len(paths) > MAX_CANDIDATES else ""
+        raise NoteAmbiguous(f"{given} could be {shown}{more}. Give the path of the one you mean.")
+    return lookup.note_at(paths[0])
+
+
+def _safe(given: str) -> str:
+    """The vault path of what was typed; refuses what leads out of the vault or into hiding."""
+    if "\0" in given:
+        raise Refused("A path cannot hold a NUL character.")
+    slashed = given.replace("\\", "/")
+    if ".." in slashed.split("/") or slashed.startswith("~"):
+        raise Refused(f"{given} leads out of the vault. Give a path inside it.")
+    path = vault_path(given)
+    if is_hidden(path):
+        raise Refused(f"{given} is hidden; vaultmem and Obsidian leave such files alone.")
+    return path
+
+
+def _not_found(lookup: Lookup, given: str) -> str:
+    from difflib import get_close_matches
+
+    paths = lookup.all_paths()
+    names: dict[str, str] = {}
+    for path in paths:
+        names.setdefault(fold(note_name(path)), path)
+    near = get_close_matches(fold(note_name(vault_path(given))), names, n=3, cutoff=0.6)
+    hint = f" Near: {', '.join(names[name] for name in near)}." if near else ""
+    return (
+        f"There is no note {given} in the index.{hint} "
+        "`vaultmem why` tells whether a rule keeps it out."
+    )

@@ -1,0 +1,118 @@
+"""inspect: why a note is, or is not, found."""
+
+from dataclasses import dataclass
+
+from vaultmem.index.lookup import FoundNote, Lookup
+from vaultmem.index.update import stored_files
+from vaultmem.model.errors import NoteNotFound
+from vaultmem.model.note import Problem
+from vaultmem.service.application import Memory
+from vaultmem.service.find_note import find_note
+from vaultmem.service.operations.index import look
+from vaultmem.vault.paths import is_hidden, is_note, vault_path
+
+
+@dataclass(frozen=True, slots=True)
+class InspectRequest:
+    """Which note to look into."""
+
+    note: str  # a path in the vault, or a note's name
+
+
+@dataclass(frozen=True, slots=True)
+class InspectReply:
+    """A note's state in the index, and the reasons for it."""
+
+    path: str
+    indexed: bool
+    reasons: tuple[str, ...]  # sentences; the first is the answer
+    excluded_by: str | None  # the rule, when one keeps it out
+    problems: tuple[Problem, ...]
+    title: str | None
+    kind: str | None
+    date: str | None
+    stub: bool
+    chunks: int
+    vectors: int
+    links: int
+    backlinks: int
+    current: bool  # the file is the one that was indexed
+
+
+def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
+    """Explain a note's place in the index. Looks at the vault, changes nothing.
+
+    Raises NoteAmbiguous and Refused; a note that is not there is an answer, not an error.
+    """
+    snapshot = look(memory)
+    path = vault_path(request.note)
+    hidden = is_hidden(path)
+    with memory.guarded():
+        sidecar = memory.open_sidecar()
+        lookup = Lookup(sidecar) if sidecar is not None else None
+        found = None if hidden else _found(lookup, request.note)
+        if found is not None and lookup is not None and sidecar is not None:
+            stored = stored_files(sidecar)[found.path]
+            return _indexed(
+                lookup,
+                found,
+                current=snapshot.notes.get(found.path) == stored.state,
+                present=found.path in snapshot.notes,
+            )
+    if path not in snapshot.notes and path not in snapshot.files and not is_note(path):
+        path += ".md"
+    excluded = snapshot.excluded.get(path)
+    problems = tuple(problem for problem in snapshot.problems if problem.path == path)
+    if hidden:
+        reason = "A part of its path begins with a dot; Obsidian and vaultmem leave it alone."
+    elif excluded:
+        reason = f"It is kept out of search by a rule ({excluded})."
+    elif problems:
+        reason = problems[0].message
+    elif path in snapshot.notes:
+        reason = "It is in the vault and not indexed yet. Run `vaultmem index`."
+    elif path in snapshot.files:
+        reason = "It is no Markdown note; only notes are searched."
+    else:
+        reason = "There is no such file in the vault."
+    return InspectReply(
+        path, False, (reason,), excluded, problems, None, None, None, False, 0, 0, 0, 0, False
+    )
+
+
+def _found(lookup: Lookup | None, given: str) -> FoundNote | None:
+    if lookup is None:
+        return None
+    try:
+        return find_note(lookup, given)[0]
+    except NoteNotFound:
+        return None
+
+
+def _indexed(lookup: Lookup, found: FoundNote, *, current: bool, present: bool) -> InspectReply:
+    problems = tuple(lookup.problems(found.path))
+    chunks = lookup.chunk_count(found.id)
+    reasons = [f"It is indexed, in {chunks} passage{'' if chunks == 1 else 's'}."]
+    if not present:
+        reasons.append("Its file is gone from the vault; the next index run forgets it.")
+    elif not current:
+        reasons.append("Its file looks different now; the next index run takes it in.")
+    if found.stub:
+        reasons.append("It has next to no text of its own.")
+    reasons += [problem.message for problem in problems]
+    return InspectReply(
+        path=found.path,
+        indexed=True,
+        reasons=tuple(reasons),
+        excluded_by=None,
+        problems=problems,
+        title=found.title,
+        kind=found.kind,
+        date=found.date,
+        stub=found.stub,
+        chunks=chunks,
+        vectors=0,
+        links=len(lookup.links_from(found.id)),
+        backlinks=len(lookup.links_to(found.path)),
+        current=current,
+    )

@@ -1,0 +1,110 @@
+"""read: a note, or the section or block behind a `#`, as it stands in the file now."""
+
+from dataclasses import dataclass
+
+from vaultmem.index.lookup import FoundNote
+from vaultmem.model.errors import NoteNotFound
+from vaultmem.model.note import Note
+from vaultmem.service.application import Memory
+from vaultmem.service.find_note import find_note
+from vaultmem.service.operations.related import Backlink, LinkOut, backlinks_of, links_of
+from vaultmem.service.refresh import make_ready
+from vaultmem.service.uri import obsidian_uri
+from vaultmem.vault.parse import decode, parse
+from vaultmem.vault.read import Door
+from vaultmem.vault.subpath import find_place
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """What to read."""
+
+    note: str  # path, name or alias; `#Heading` or `#^block` may follow
+    max_chars: int | None = None  # longer text is cut at a line end, and said to be
+
+
+@dataclass(frozen=True, slots=True)
+class ReadReply:
+    """A note's text with what belongs to it."""
+
+    path: str
+    title: str
+    subpath: str
+    lines: tuple[int, int]  # of the text given: 1-based, inclusive
+    text: str
+    frontmatter: dict[str, object]
+    tags: tuple[str, ...]
+    aliases: tuple[str, ...]
+    backlinks: tuple[Backlink, ...]
+    links: tuple[LinkOut, ...]
+    truncated: bool
+    degraded: tuple[str, ...]
+    uri: str
+
+
+def read(memory: Memory, request: ReadRequest) -> ReadReply:
+    """Give a note in full.
+
+    Raises NoteNotFound (also when the subpath leads nowhere, naming what is there), NoteAmbiguous
+    and Refused.
+    """
+    degraded = make_ready(memory)
+    with memory.guarded():
+        lookup = memory.lookup()
+        found, subpath = find_note(lookup, request.note)
+        with Door(memory.vault) as door:
+            data = _bytes(memory, door, found)
+            text, first, last, truncated = _cut(found.path, data, subpath, request.max_chars)
+            backlinks = backlinks_of(lookup, door, found.path, memory)
+        return ReadReply(
+            path=found.path,
+            title=found.title,
+            subpath=subpath,
+            lines=(first, last),
+            text=text,
+            frontmatter=lookup.properties(found.id),
+            tags=tuple(lookup.tags_of(found.id)),
+            aliases=tuple(lookup.aliases_of(found.id)),
+            backlinks=backlinks,
+            links=links_of(lookup, found),
+            truncated=truncated,
+            degraded=degraded,
+            uri=obsidian_uri(memory.vault, found.path),
+        )
+
+
+def _bytes(memory: Memory, door: Door, found: FoundNote) -> bytes:
+    data = door.read(found.disk_path, limit=memory.settings["scan.max_note_bytes"])
+    if isinstance(data, bytes):
+        return data
+    raise NoteNotFound(f"{found.path} was indexed and cannot be read now. {data.message}")
+
+
+def _cut(path: str, data: bytes, subpath: str, max_chars: int | None) -> tuple[str, int, int, bool]:
+    """(text, first line, last line, truncated) of what was asked for."""
+    if subpath:
+        note = parse(path, data)
+        place = find_place(note, subpath)
+        if place is None:
+            raise NoteNotFound(f"{path} has no place {subpath}. {_places(note)}")
+        lines = note.text.split("\n")
+        last = place.last if place.last is not None else len(lines)
+        first = place.first
+        text = "\n".join(lines[first - 1 : last])
+    else:
+        text = decode(path, data)[0]
+        first = 1
+    truncated = max_chars is not None and len(text) > max_chars
+    if max_chars is not None and truncated:
+        end = text.rfind("\n", 0, max_chars + 1)
+        text = text[: end if end > 0 else max_chars]
+    return text, first, first + text.rstrip("\n").count("\n"), truncated
+
+
+def _places(note: Note) -> str:
+    """What a subpath could have named."""
+    headings = [heading.text for heading in note.headings][:12]
+    ids = [f"^{block.id}" for block in note.block_ids][:12]
+    if not headings and not ids:
+        return "It has no headings and no block ids."
+    return f"It has: {', '.join(headings + ids)}."

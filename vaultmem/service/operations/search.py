@@ -1,0 +1,157 @@
+"""search: query -> candidates per channel -> fusion -> evidence -> hits."""
+
+from dataclasses import dataclass
+from datetime import date
+from hashlib import sha256
+
+from vaultmem.index.lookup import FoundChunk, FoundNote
+from vaultmem.model.errors import UsageError
+from vaultmem.model.hit import Hit
+from vaultmem.model.query import Filters, Mode
+from vaultmem.retrieval.query import parse_day, parse_query
+from vaultmem.retrieval.search import Ranked, Ranking, keyword_search
+from vaultmem.retrieval.snippet import snippet
+from vaultmem.service.application import Memory
+from vaultmem.service.refresh import make_ready
+from vaultmem.service.uri import obsidian_uri
+from vaultmem.vault.parse import decode
+from vaultmem.vault.read import Door
+
+MAX_LIMIT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """What to look for."""
+
+    query: str  # words, "phrases", -exclusions, and tag: path: kind: after: before:
+    limit: int | None = None  # hits at most; None for the setting
+    mode: str | None = None  # hybrid, keyword, semantic, graph; None for the best there is
+    tags: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    after: str | None = None  # 2026-05-03, 2026-05 or 2026
+    before: str | None = None
+    passages: bool = False  # every passage, not only the best of each note
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReply:
+    """Hits, best first."""
+
+    query: str
+    mode: str  # what was used
+    degraded: tuple[str, ...]  # what could not be done as asked, and why
+    repaired: dict[str, str]  # misspelt word -> the index term it was also looked for as
+    hits: tuple[Hit, ...]
+
+
+def search(memory: Memory, request: SearchRequest) -> SearchReply:
+    """Find passages. Any query text gets an answer, if an empty one.
+
+    Raises UsageError for a limit, mode or date that is none, and what making an index raises.
+    """
+    limit = _limit(memory, request)
+    mode, degraded = _mode(request)
+    filters = Filters(
+        tags=request.tags,
+        paths=request.paths,
+        kinds=request.kinds,
+        after=_day("after", request.after, last=False),
+        before=_day("before", request.before, last=True),
+    )
+    degraded += make_ready(memory)
+    with memory.guarded():
+        lookup = memory.lookup()
+        query = parse_query(request.query, filters)
+        ranking = keyword_search(query, lookup, limit=limit, passages=request.passages)
+        chunks = lookup.chunks(ranked.chunk for ranked in ranking.hits)
+        notes = lookup.found_notes({ranked.note for ranked in ranking.hits})
+    hits = _hits(memory, ranking, chunks, notes)
+    return SearchReply(
+        request.query, mode.value, degraded + ranking.degraded, ranking.repaired, hits
+    )
+
+
+def _limit(memory: Memory, request: SearchRequest) -> int:
+    if request.limit is None:
+        return int(memory.settings["search.limit"])
+    if request.limit < 1:
+        raise UsageError(f"The number of hits is {request.limit}; it must be at least 1.")
+    return min(request.limit, MAX_LIMIT)
+
+
+def _mode(request: SearchRequest) -> tuple[Mode, tuple[str, ...]]:
+    if request.mode is None:
+        return Mode.KEYWORD, ()
+    try:
+        asked = Mode(request.mode)
+    except ValueError:
+        raise UsageError(
+            f"There is no search mode {request.mode}; use hybrid, keyword, semantic or graph."
+        ) from None
+    if asked is Mode.KEYWORD:
+        return asked, ()
+    return Mode.KEYWORD, (
+        f"Mode {asked.value} needs what this index does not hold yet; searched by words.",
+    )
+
+
+def _day(name: str, text: str | None, *, last: bool) -> date | None:
+    if text is None:
+        return None
+    day = parse_day(text, last=last)
+    if day is None:
+        raise UsageError(f"--{name} is {text!r}; a date such as 2026-05-03 or 2026-05 is needed.")
+    return day
+
+
+def _hits(
+    memory: Memory,
+    ranking: Ranking,
+    chunks: dict[int, FoundChunk],
+    notes: dict[int, FoundNote],
+) -> tuple[Hit, ...]:
+    texts: dict[int, str | None] = {}
+    hits: list[Hit] = []
+    with Door(memory.vault) as door:
+        for ranked in ranking.hits:
+            note, chunk = notes[ranked.note], chunks[ranked.chunk]
+            if note.id not in texts:
+                texts[note.id] = _current_text(memory, door, note)
+            hits.append(_hit(memory, ranking, ranked, note, chunk, texts[note.id]))
+    return tuple(hits)
+
+
+def _current_text(memory: Memory, door: Door, note: FoundNote) -> str | None:
+    """The note's text if its file is still the one that was indexed."""
+    data = door.read(note.disk_path, limit=memory.settings["scan.max_note_bytes"])
+    if not isinstance(data, bytes) or sha256(data).hexdigest() != note.sha256:
+        return None
+    return decode(note.path, data)[0]
+
+
+def _hit(
+    memory: Memory,
+    ranking: Ranking,
+    ranked: Ranked,
+    note: FoundNote,
+    chunk: FoundChunk,
+    text: str | None,
+) -> Hit:
+    # What is shown comes from the file, checked by its hash; the sidecar's copy only stands in.
+    passage = text[chunk.start : chunk.end] if text is not None else chunk.text
+    return Hit(
+        path=note.path,
+        title=note.title,
+        heading=chunk.trail,
+        lines=(chunk.first_line, chunk.last_line),
+        snippet=snippet(passage, ranking.query.words),
+        score=round(ranked.score, 6),
+        kind=note.kind,
+        weak=ranked.weak,
+        stub=note.stub,
+        stale=text is None,
+        uri=obsidian_uri(memory.vault, note.path, chunk.trail),
+        evidence=ranked.evidence,
+    )

@@ -1,0 +1,114 @@
+"""status: counts, freshness and problems; health checks and settings on request."""
+
+from dataclasses import dataclass
+
+from vaultmem.index.lookup import Lookup
+from vaultmem.index.update import stored_files
+from vaultmem.model.errors import VaultEmpty, VaultUnreadable
+from vaultmem.service.application import Memory
+from vaultmem.service.doctor import Check, run_checks
+from vaultmem.service.operations.index import look
+from vaultmem.service.settings import SETTINGS
+from vaultmem.vault.delta import first_look
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRequest:
+    """How much to tell."""
+
+    checks: bool = False  # run the health checks
+    settings: bool = False  # list every setting with its source
+
+
+@dataclass(frozen=True, slots=True)
+class SettingValue:
+    """A setting as it stands."""
+
+    key: str
+    value: object
+    source: str
+    variable: str  # environment variable that overrides it
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReply:
+    """The state of a vault's index."""
+
+    vault: str
+    sidecar: str  # the file
+    notes: int
+    chunks: int
+    vectors: int
+    embedder: str | None
+    problems: int
+    fresh: bool  # the vault looks as it did when it was indexed
+    waiting: int  # notes that look different
+    last_indexed: str | None  # UTC; when the index last took something in
+    watching: bool
+    checks: tuple[Check, ...]
+    settings: tuple[SettingValue, ...]
+
+
+def status(memory: Memory, request: StatusRequest) -> StatusReply:
+    """How things stand. Changes nothing, and raises nothing for a vault that is not indexed."""
+    from vaultmem.index.store import SIDECAR_NAME
+
+    with memory.guarded():
+        sidecar = memory.open_sidecar()
+        lookup = Lookup(sidecar) if sidecar is not None else None
+        waiting = _waiting(memory)
+        return StatusReply(
+            vault=str(memory.vault),
+            sidecar=str(memory.folder / SIDECAR_NAME),
+            notes=lookup.note_count() if lookup else 0,
+            chunks=lookup.chunk_count() if lookup else 0,
+            vectors=0,
+            embedder=None,
+            problems=len(lookup.problems()) if lookup else 0,
+            fresh=lookup is not None and waiting == 0,
+            waiting=max(waiting, 0),
+            last_indexed=sidecar.meta("last_indexed") if sidecar is not None else None,
+            watching=False,
+            checks=run_checks(memory) if request.checks else (),
+            settings=_settings(memory) if request.settings else (),
+        )
+
+
+def _waiting(memory: Memory) -> int:
+    """Notes that look different from what is indexed; -1 when the vault cannot be looked at."""
+    try:
+        snapshot = look(memory)
+    except (VaultEmpty, VaultUnreadable):
+        return -1
+    sidecar = memory.open_sidecar()
+    if sidecar is None:
+        return len(snapshot.notes)
+    stored = stored_files(sidecar)
+    changed = sum(
+        path not in stored or stored[path].state != state for path, state in snapshot.notes.items()
+    )
+    return changed + len(first_look(snapshot, stored).missing)
+
+
+def _settings(memory: Memory) -> tuple[SettingValue, ...]:
+    vault_and_sidecar = (
+        SettingValue("vault", str(memory.vault), "found", "VAULTMEM_VAULT", "The notes' folder."),
+        SettingValue(
+            "cache_dir",
+            str(memory.folder.parent),
+            memory.settings.sidecar_source,
+            "VAULTMEM_CACHE_DIR",
+            "Where the rebuildable index lies, one folder a vault.",
+        ),
+    )
+    return vault_and_sidecar + tuple(
+        SettingValue(
+            setting.key,
+            memory.settings[setting.key],
+            memory.settings.values[setting.key].source,
+            setting.variable,
+            setting.about,
+        )
+        for setting in SETTINGS
+    )

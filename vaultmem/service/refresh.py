@@ -1,0 +1,41 @@
+"""Freshness: an answer comes from an index that has looked at the vault, or says that it has not."""
+
+from vaultmem.model.errors import (
+    DiskFull,
+    SidecarBusy,
+    SidecarUnavailable,
+    VaultEmpty,
+    VaultUnreadable,
+)
+from vaultmem.service.application import Memory
+from vaultmem.service.operations.index import IndexRequest, index
+
+# Looking for changes takes as long as the last walk did; beyond this a search does not wait for it.
+PATIENCE_SECONDS = 0.5
+
+
+def make_ready(memory: Memory) -> tuple[str, ...]:
+    """An index to answer from: made if there is none, refreshed if that is quick.
+
+    Returns the reasons why the answer may be out of date; empty when it is not.
+    Raises what `index` raises when there is nothing to answer from.
+    """
+    with memory.guarded():
+        sidecar = memory.open_sidecar()
+    if sidecar is None:
+        index(memory, IndexRequest())
+        return ()
+    wish = memory.settings["search.refresh"]
+    if wish == "never":
+        return ("The vault was not looked at (setting search.refresh is never).",)
+    cost = float(sidecar.meta("look_seconds") or 0.0)
+    if wish == "auto" and cost > PATIENCE_SECONDS:
+        return (
+            f"The vault was not looked at: that takes {cost:.1f} s. Run `vaultmem index` to be sure, "
+            "or set search.refresh to always.",
+        )
+    try:
+        index(memory, IndexRequest())
+    except (SidecarBusy, SidecarUnavailable, DiskFull, VaultEmpty, VaultUnreadable) as error:
+        return (str(error),)
+    return ()

@@ -1,0 +1,1 @@
+"""Translation only: what a person types, and what they read."""

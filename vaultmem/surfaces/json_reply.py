@@ -1,0 +1,26 @@
+"""Replies as JSON: dataclasses by their field names, nothing added, nothing left out."""
+
+import json
+from dataclasses import fields, is_dataclass
+from datetime import date
+from enum import Enum
+
+
+def plain(value: object) -> object:
+    """A reply as dicts, lists, texts and numbers."""
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple | frozenset | set):
+        return [plain(part) for part in value]
+    if isinstance(value, date):
+        return value.isoformat()
+    return value
+
+
+def to_json(value: object) -> str:
+    """One JSON value; any script stays readable."""
+    return json.dumps(plain(value), ensure_ascii=False, indent=2, allow_nan=False)

@@ -1,0 +1,218 @@
+"""Replies as text for people. Returns text; prints nothing.
+
+Text from notes is shown without the characters that would steer a terminal.
+"""
+
+from collections.abc import Iterator
+
+from vaultmem.model.hit import Hit
+from vaultmem.model.note import Problem
+from vaultmem.service.demo import DemoReply
+from vaultmem.service.operations.index import IndexReply
+from vaultmem.service.operations.inspect import InspectReply
+from vaultmem.service.operations.lint import LintReply
+from vaultmem.service.operations.read import ReadReply
+from vaultmem.service.operations.related import LinkOut, RelatedReply
+from vaultmem.service.operations.search import SearchReply
+from vaultmem.service.operations.status import StatusReply
+from vaultmem.surfaces.text import visible
+
+MAX_LISTED = 20
+
+
+def render_index(reply: IndexReply) -> str:
+    """What indexing did."""
+    notes = reply.notes
+    parts = [
+        f"{count:,} {name}"
+        for name, count in (
+            ("added", notes.added),
+            ("changed", notes.changed),
+            ("renamed", notes.renamed),
+            ("removed", notes.removed),
+        )
+        if count
+    ]
+    lines = [
+        f"{_count(notes.total, 'note')} in {_count(reply.chunks.total, 'passage')}: "
+        f"{', '.join(parts) or 'nothing changed'} ({reply.seconds:.1f} s)"
+    ]
+    lines += _problems(reply.problems)
+    return _joined(lines)
+
+
+def render_search(reply: SearchReply, *, explain: bool) -> str:
+    """Hits, best first."""
+    lines = [f"! {reason}" for reason in reply.degraded]
+    lines += [f"Also looked for {form} ({word})" for word, form in reply.repaired.items()]
+    if not reply.hits:
+        lines.append("Nothing found.")
+    elif reply.hits[0].weak:
+        lines.append("No note holds most of these words; the nearest are:")
+    for number, hit in enumerate(reply.hits, 1):
+        lines += _hit(number, hit)
+        if explain:
+            lines += _evidence(hit)
+    return _joined(lines)
+
+
+def _hit(number: int, hit: Hit) -> Iterator[str]:
+    marks = [hit.kind] if hit.kind != "note" else []
+    marks += [name for name in ("weak", "stub", "stale") if getattr(hit, name)]
+    first, last = hit.lines
+    place = f"{hit.path}:{first}" + (f"-{last}" if last > first else "")
+    yield f"{number}. {place}  {hit.score:.3f}" + (f"  [{', '.join(marks)}]" if marks else "")
+    yield "   " + " > ".join((hit.title, *hit.heading))
+    if hit.snippet:
+        yield "   " + hit.snippet
+
+
+def _evidence(hit: Hit) -> Iterator[str]:
+    for channel in hit.evidence.channels:
+        rank = f"rank {channel.rank}" if channel.rank is not None else "not ranked"
+        lent = ", lent by the passage" if channel.lent else ""
+        yield f"     {channel.channel}: {channel.scaled:.3f} ({rank}, bm25 {channel.raw:.3f}{lent})"
+    yield f"     holds: {', '.join(hit.evidence.matched) or 'none of the words'}"
+    if hit.evidence.missing:
+        yield f"     lacks: {', '.join(hit.evidence.missing)}"
+    yield f"     coverage: {hit.evidence.coverage:.2f}"
+
+
+def render_read(reply: ReadReply) -> str:
+    """The note's text, then what links here."""
+    lines = [f"! {reason}" for reason in reply.degraded]
+    lines.append(reply.text.rstrip("\n"))
+    if reply.truncated:
+        lines.append(f"… cut after line {reply.lines[1]}")
+    if reply.backlinks:
+        lines += ["", f"Linked from ({len(reply.backlinks)}):"]
+        lines += [
+            f"  {link.path}:{link.line}  {link.text}" for link in reply.backlinks[:MAX_LISTED]
+        ]
+        lines += _more(len(reply.backlinks))
+    return _joined(lines)
+
+
+def render_links(reply: RelatedReply) -> str:
+    """Links out and in."""
+    lines = [f"! {reason}" for reason in reply.degraded]
+    lines.append(f"{reply.path} links to ({len(reply.links)}):")
+    lines += [f"  {_link(link)}" for link in reply.links] or ["  nothing"]
+    lines.append(f"Linked from ({len(reply.backlinks)}):")
+    lines += [f"  {link.path}:{link.line}  {link.text}" for link in reply.backlinks] or [
+        "  nowhere"
+    ]
+    return _joined(lines)
+
+
+def _link(link: LinkOut) -> str:
+    written = ("!" if link.embed else "") + f"[[{link.link}{link.subpath}]]"
+    where = f"line {link.line}" + (f", property {link.property}" if link.property else "")
+    if link.resolved:
+        return f"{written}  ->  {link.resolved}  ({where})"
+    alias = f"; it is an alias of {link.alias_of}" if link.alias_of else ""
+    return f"{written}  ->  no such note{alias}  ({where})"
+
+
+def render_lint(reply: LintReply) -> str:
+    """What is amiss, by kind."""
+    lines = [f"! {reason}" for reason in reply.degraded]
+    lines.append(f"Links to notes that do not exist: {len(reply.unresolved)}")
+    for link in reply.unresolved:
+        hint = f"  (perhaps {', '.join(link.suggestions)})" if link.suggestions else ""
+        lines.append(f"  {link.path}:{link.line}  [[{link.link}]]{hint}")
+    lines.append(f"Links that could mean several notes: {len(reply.ambiguous)}")
+    for several in reply.ambiguous:
+        others = [path for path in several.candidates if path != several.resolved]
+        lines.append(
+            f"  {several.path}:{several.line}  [[{several.link}]]  ->  {several.resolved}, "
+            f"not {', '.join(others)}"
+        )
+    lines.append(f"Notes without any link: {len(reply.orphans)}")
+    lines += [f"  {path}" for path in reply.orphans]
+    lines += _problems(reply.problems, limit=None)
+    return _joined(lines)
+
+
+def render_status(reply: StatusReply) -> str:
+    """How things stand."""
+    if reply.last_indexed is None:
+        fresh = "not indexed yet"
+    elif reply.fresh:
+        fresh = "up to date"
+    else:
+        fresh = f"{_count(reply.waiting, 'note')} waiting to be indexed"
+    return _joined(
+        [
+            f"vault     {reply.vault}",
+            f"index     {reply.sidecar}",
+            f"notes     {reply.notes:,} in {_count(reply.chunks, 'passage')}",
+            f"state     {fresh}",
+            f"last      {reply.last_indexed or 'never'}",
+            f"problems  {reply.problems:,}",
+        ]
+    )
+
+
+def render_doctor(reply: StatusReply) -> str:
+    """Each health check on a line, with its fix."""
+    lines: list[str] = []
+    for check in reply.checks:
+        lines.append(f"{'ok  ' if check.ok else 'FAIL'}  {check.id}: {check.detail}")
+        if check.fix:
+            lines.append(f"      {check.fix}")
+    return _joined(lines)
+
+
+def render_config(reply: StatusReply) -> str:
+    """Each setting with its value and where that comes from."""
+    lines: list[str] = []
+    for setting in reply.settings:
+        shown = list(setting.value) if isinstance(setting.value, tuple) else setting.value
+        lines.append(f"{setting.key} = {shown}  ({setting.source}; {setting.variable})")
+        lines.append(f"    {setting.about}")
+    return _joined(lines)
+
+
+def render_why(reply: InspectReply) -> str:
+    """Why a note is, or is not, found."""
+    lines = [reply.path]
+    lines += [f"  {reason}" for reason in reply.reasons]
+    if reply.indexed:
+        lines.append(
+            f"  kind {reply.kind}, date {reply.date}, {_count(reply.links, 'link')}, "
+            f"{_count(reply.backlinks, 'backlink')}"
+        )
+    return _joined(lines)
+
+
+def render_demo(reply: DemoReply) -> str:
+    """A PASS line for each step."""
+    lines = [f"vaultmem on a sample vault of {_count(reply.notes, 'note')}:"]
+    for step in reply.steps:
+        verdict = "PASS" if step.passed else "FAIL"
+        lines.append(f"  {verdict}  {step.name:<22} {step.seconds:6.3f} s  {step.detail}")
+    lines += ["", f"Next: {reply.next}"]
+    return _joined(lines)
+
+
+def _problems(problems: tuple[Problem, ...], limit: int | None = MAX_LISTED) -> list[str]:
+    if not problems:
+        return []
+    lines = [f"Problems: {len(problems)}"]
+    for problem in problems[:limit]:
+        place = problem.path + (f":{problem.line}" if problem.line else "")
+        lines.append(f"  {place}  {problem.message}")
+    return lines + (_more(len(problems)) if limit is not None else [])
+
+
+def _more(count: int) -> list[str]:
+    return [f"  … and {count - MAX_LISTED:,} more (--json has all)"] if count > MAX_LISTED else []
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _joined(lines: list[str]) -> str:
+    return visible("\n".join(lines))

@@ -1,0 +1,1 @@
+"""Files and Obsidian's rules: the only code that knows either."""

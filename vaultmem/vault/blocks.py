@@ -1,0 +1,139 @@
+"""Block structure of a note: headings, paragraphs, list items, fences, tables, with exact lines.
+
+markdown-it-py without its inline rule; nesting 100, since its preset of 20 drops deep text.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from vaultmem.model.note import Block, Heading
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+_KINDS = {
+    "paragraph_open": "paragraph",
+    "list_item_open": "item",
+    "fence": "fence",
+    "code_block": "fence",
+    "table_open": "table",
+    "html_block": "html",
+    "blockquote_open": "other",
+    "bullet_list_open": "other",
+    "ordered_list_open": "other",
+    "hr": "other",
+}
+
+# A comment or a formula spans lines only when its opener starts a line (a quote mark may precede).
+_OPENER = re.compile(r"^[ \t>]*(%%|\$\$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What block parsing found. Line numbers are 0-based, ranges half-open."""
+
+    headings: tuple[Heading, ...]  # those of the top level, which open sections
+    blocks: tuple[Block, ...]
+    code: tuple[tuple[int, int], ...]  # lines of fences and indented code
+    inline: tuple[tuple[int, int], ...]  # lines of each run of inline text
+
+
+def block_structure(text: str, line_starts: "Sequence[int]", skip_lines: int) -> Structure:
+    """Parse a note's blocks.
+
+    line_starts: offset of each line of `text`.
+    skip_lines:  lines of frontmatter at the top, which are no Markdown.
+    """
+    source = text
+    if skip_lines:
+        at = line_starts[skip_lines] if skip_lines < len(line_starts) else len(text)
+        source = "\n" * skip_lines + text[at:]
+    structure = _collect(_markdown().parse(source), line_starts)
+    if "%%" in source or "$$" in source:
+        lines = source.split("\n")
+        if _hide_comments_and_math(lines, structure.code):
+            structure = _collect(_markdown().parse("\n".join(lines)), line_starts)
+    return structure
+
+
+@cache
+def _markdown() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    markdown = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table")
+    markdown.core.ruler.disable(["inline", "text_join"])
+    # Definitions of reference links stay visible text here, and are slow to parse by the thousand.
+    markdown.block.ruler.disable(["reference"])
+    return markdown
+
+
+def _collect(tokens: "Sequence[Token]", line_starts: "Sequence[int]") -> Structure:
+    headings: list[Heading] = []
+    blocks: list[Block] = []
+    code: list[tuple[int, int]] = []
+    inline: list[tuple[int, int]] = []
+    last_line = len(line_starts)
+    for index, token in enumerate(tokens):
+        if token.map is None:
+            continue
+        first, after = token.map
+        kind = _KINDS.get(token.type)
+        if kind is not None:
+            blocks.append(Block(kind, token.level, first, after))
+            if kind == "fence":
+                code.append((first, after))
+        elif token.type == "inline":
+            inline.append((first, after))
+        elif token.type == "heading_open" and token.level == 0:
+            body = line_starts[after] if after < last_line else -1
+            headings.append(
+                Heading(
+                    level=int(token.tag[1]),
+                    text=tokens[index + 1].content.strip(),
+                    line=first + 1,
+                    start=line_starts[first],
+                    body=body,
+                )
+            )
+    return Structure(tuple(headings), tuple(blocks), tuple(code), tuple(inline))
+
+
+def _hide_comments_and_math(lines: list[str], code: "Sequence[tuple[int, int]]") -> bool:
+    """Blank the lines inside `%%` and `$$` blocks; True when there was anything to hide.
+
+    Inside them a `#` line is no heading and ``` opens no fence. Links and tags in comments do
+    count, so this is for block structure only.
+    """
+    in_code = [False] * len(lines)
+    for first, after in code:
+        for number in range(first, min(after, len(lines))):
+            in_code[number] = True
+    hidden = False
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        marked = not in_code[number] and ("%%" in line or "$$" in line)
+        opener = _OPENER.match(line) if marked else None
+        if opener is None:
+            number += 1
+            continue
+        mark = opener.group(1)
+        if lines[number].find(mark, opener.end()) >= 0:
+            number += 1  # closed on its own line
+            continue
+        closing = number + 1
+        while closing < len(lines) and mark not in lines[closing]:
+            closing += 1
+        if closing == len(lines):
+            number += 1  # never closed: the person's text, not a comment
+            continue
+        for inside in range(number, closing + 1):
+            lines[inside] = ""
+        hidden = True
+        number = closing + 1
+    return hidden

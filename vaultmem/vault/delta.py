@@ -1,0 +1,91 @@
+"""From two listings to what has to be done: pure functions over values."""
+
+from collections.abc import Iterable, Mapping
+
+from vaultmem.model.delta import Delta, FileState, Snapshot, StoredFile, Suspects
+
+# File systems stamp with up to two seconds of slack (FAT), and an editor can save twice within
+# one tick: a file this young at the time it was read is hashed again next time.
+YOUNG_NS = 2_000_000_000
+
+
+def first_look(snapshot: Snapshot, stored: Mapping[str, StoredFile]) -> Suspects:
+    """Compare size, times and inode. Cheap; decides only whom to read."""
+    new: list[str] = []
+    changed: list[str] = []
+    unchanged = 0
+    for path, state in snapshot.notes.items():
+        known = stored.get(path)
+        if known is None:
+            new.append(path)
+        elif known.state != state or _was_young(state, known.read_ns):
+            changed.append(path)
+        else:
+            unchanged += 1
+    missing = [path for path in stored if path not in snapshot.notes]
+    hidden = tuple(folder + "/" if folder else "" for folder in snapshot.unlisted)
+    if hidden:
+        # Absence is not deletion: a folder that could not be listed says nothing.
+        missing = [path for path in missing if not path.startswith(hidden)]
+    return Suspects(tuple(new), tuple(changed), tuple(sorted(missing)), unchanged)
+
+
+def _was_young(state: FileState, read_ns: int) -> bool:
+    return max(state.mtime_ns, state.ctime_ns) > read_ns - YOUNG_NS
+
+
+def match_renames(
+    missing: Iterable[str],
+    stored: Mapping[str, StoredFile],
+    new_hashes: Mapping[str, str],
+    new_identities: Mapping[str, str],
+) -> tuple[tuple[str, str], ...]:
+    """Pairs (old path, new path) of notes that moved.
+
+    new_hashes:     SHA-256 of each new path; the same bytes elsewhere are the same note.
+    new_identities: frontmatter `id` of new paths; it outlives an edit made with the move.
+    Ties go to the pair with the same file name, then to the first path.
+    """
+    pairs: list[tuple[str, str]] = []
+    taken: set[str] = set()
+    for marks, mark_of in (
+        (new_hashes, lambda known: known.sha256),
+        (new_identities, lambda known: known.identity),
+    ):
+        by_mark: dict[str, list[str]] = {}
+        for path, mark in sorted(marks.items()):
+            if path not in taken:
+                by_mark.setdefault(mark, []).append(path)
+        done = {old for old, _ in pairs}
+        for old in sorted(set(missing) - done):
+            mark = mark_of(stored[old])
+            candidates = by_mark.get(mark) if mark is not None else None
+            if not candidates:
+                continue
+            name = old.rsplit("/", 1)[-1]
+            found = next((p for p in candidates if p.rsplit("/", 1)[-1] == name), candidates[0])
+            candidates.remove(found)
+            taken.add(found)
+            pairs.append((old, found))
+    return tuple(sorted(pairs))
+
+
+def decide(
+    suspects: Suspects, renames: Iterable[tuple[str, str]], same_bytes: Iterable[str]
+) -> Delta:
+    """The delta, once the suspects have been read.
+
+    same_bytes: those of `suspects.changed` whose SHA-256 is the stored one.
+    """
+    renamed = tuple(renames)
+    moved_from = {old for old, _ in renamed}
+    moved_to = {new for _, new in renamed}
+    touched = frozenset(same_bytes)
+    return Delta(
+        added=tuple(path for path in suspects.new if path not in moved_to),
+        changed=tuple(path for path in suspects.changed if path not in touched),
+        renamed=renamed,
+        removed=tuple(path for path in suspects.missing if path not in moved_from),
+        touched=tuple(sorted(touched)),
+        unchanged=suspects.unchanged + len(touched),
+    )

@@ -1,0 +1,102 @@
+"""Which notes stay out of search, and by which rule.
+
+An excluded note still exists for links: Obsidian resolves links to excluded files too.
+"""
+
+import fnmatch
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from vaultmem.model.note import Problem
+from vaultmem.vault.read import OBSIDIAN_FILE_BYTES, read_file
+
+# Copies that sync services make when two devices wrote at once.
+_CONFLICT_COPIES = re.compile(
+    r"\.sync-conflict-\d{8}-\d{6}|[(](?:[^()]*'s )?conflicted copy\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """Compiled rules; `reason` tells which one excludes a vault path."""
+
+    globs: tuple[tuple[str, re.Pattern[str]], ...]
+    prefixes: tuple[str, ...]
+    expressions: tuple[tuple[str, re.Pattern[str]], ...]
+
+    def reason(self, path: str) -> str | None:
+        """The rule that keeps `path` out of search, in words; None when none does."""
+        if _CONFLICT_COPIES.search(path):
+            return "conflict copy made by a sync service"
+        for prefix in self.prefixes:
+            if path.startswith(prefix):
+                return f"Obsidian's excluded files: {prefix}"
+        for source, expression in self.expressions:
+            if expression.search(path):
+                return f"Obsidian's excluded files: {source}"
+        for source, glob in self.globs:
+            if glob.match(path):
+                return f"setting scan.ignore: {source}"
+        return None
+
+
+def load_rules(vault: Path, globs: Iterable[str]) -> tuple[IgnoreRules, tuple[Problem, ...]]:
+    """The rules of the settings and of the vault's own Obsidian configuration."""
+    problems: list[Problem] = []
+    prefixes: list[str] = []
+    expressions: list[tuple[str, re.Pattern[str]]] = []
+    for source in _obsidian_filters(vault, problems):
+        if len(source) > 2 and source.startswith("/") and source.endswith("/"):
+            try:
+                expressions.append((source, re.compile(source[1:-1], re.IGNORECASE)))
+            except re.error as error:
+                problems.append(
+                    Problem(
+                        ".obsidian/app.json",
+                        0,
+                        "ignore-rule-invalid",
+                        f"The excluded-files rule {source} is no regular expression ({error}); "
+                        "it excludes nothing here.",
+                    )
+                )
+        elif source:
+            prefixes.append(source)
+    compiled = tuple((glob, _compile_glob(glob)) for glob in globs)
+    return IgnoreRules(compiled, tuple(prefixes), tuple(expressions)), tuple(problems)
+
+
+def _compile_glob(glob: str) -> re.Pattern[str]:
+    """A glob matches the whole path; one without a slash also matches a folder or a name."""
+    pattern = fnmatch.translate(glob.rstrip("/"))
+    if "/" in glob.rstrip("/"):
+        return re.compile(f"(?:{pattern}|{fnmatch.translate(glob.rstrip('/') + '/*')})")
+    below = fnmatch.translate("*/" + glob.rstrip("/"))
+    inside = fnmatch.translate(glob.rstrip("/") + "/*")
+    deep = fnmatch.translate("*/" + glob.rstrip("/") + "/*")
+    return re.compile(f"(?:{pattern}|{below}|{inside}|{deep})")
+
+
+def _obsidian_filters(vault: Path, problems: list[Problem]) -> list[str]:
+    """`userIgnoreFilters` of the vault's app.json; unknown shapes count as none."""
+    answer = read_file(vault, ".obsidian/app.json", limit=OBSIDIAN_FILE_BYTES)
+    if not isinstance(answer, bytes):
+        return []
+    try:
+        settings = json.loads(answer.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        problems.append(
+            Problem(
+                ".obsidian/app.json",
+                0,
+                "obsidian-settings-invalid",
+                "Obsidian's app.json is not readable JSON; its excluded files are not honoured.",
+            )
+        )
+        return []
+    filters = settings.get("userIgnoreFilters") if isinstance(settings, dict) else None
+    return (
+        [entry for entry in filters if isinstance(entry, str)] if isinstance(filters, list) else []
+    )

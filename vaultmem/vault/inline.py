@@ -1,0 +1,278 @@
+"""Links, tags, block ids, tasks and callouts: one pass over the source, code masked.
+
+Hand scanners where a regular expression would have to guess: nothing here is worse than linear.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+from vaultmem.model.note import BlockId, Callout, Link, Task
+from vaultmem.vault.paths import fold
+
+_BACKTICKS = re.compile(r"`+")
+_TAG = re.compile(r"#(?<!\S#)([^\s!\"#$%&'()*+,.:;<=>?@\[\\\]^`{|}~\u2000-\u206f\u2e00-\u2e7f]+)")
+_BLOCK_ID = re.compile(r"\^(?<!\S\^)([A-Za-z0-9-]+)[ \t]*$", re.MULTILINE)
+_TASK = re.compile(
+    r"^[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]{1,4}\[([^\n])\](?:[ \t]+(.*))?$", re.MULTILINE
+)
+# No task without one; looking for it costs a fraction of trying every line.
+_BOX = re.compile(r"\[[^\n]\](?:[ \t]|$)", re.MULTILINE)
+_CALLOUT = re.compile(r"^[ \t]*(?:>[ \t]*)+\[!([^\]\n]+)\][+-]?[ \t]*(.*)$", re.MULTILINE)
+# Behind `](`: a destination in angle brackets, or one without blanks and with balanced brackets.
+_DESTINATION = re.compile(
+    r"\]\([ \t]*(?:<([^<>\n]*)>|([^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*))"
+    r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*\)"
+)
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
+# How far back the opening bracket of a Markdown link may stand.
+_MAX_LINK_TEXT = 2000
+
+
+def mask_code(
+    text: str,
+    line_starts: Sequence[int],
+    code: Sequence[tuple[int, int]],
+    inline: Sequence[tuple[int, int]],
+) -> str:
+    """The text with the characters of code blocks and code spans turned into blanks.
+
+    Same length, so offsets hold; line ends inside a masked block go too, except the last.
+    """
+    holes: list[tuple[int, int]] = []
+    for first, after in code:
+        end = line_starts[after] - 1 if after < len(line_starts) else len(text)
+        holes.append((line_starts[first], end))
+    if "`" in text:
+        holes += _code_spans(text, line_starts, inline)
+    if not holes:
+        return text
+    holes.sort()
+    parts: list[str] = []
+    at = 0
+    for start, end in holes:
+        if start < at:
+            continue
+        parts += (text[at:start], " " * (end - start))
+        at = end
+    parts.append(text[at:])
+    return "".join(parts)
+
+
+def _code_spans(
+    text: str, line_starts: Sequence[int], inline: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Code spans of each run of inline text: a backtick run closed by the next of its length."""
+    spans: list[tuple[int, int]] = []
+    for first, after in inline:
+        start = line_starts[first]
+        end = line_starts[after] if after < len(line_starts) else len(text)
+        if text.find("`", start, end) < 0:
+            continue
+        runs = [(m.start(), m.end()) for m in _BACKTICKS.finditer(text, start, end)]
+        # For each run, the next one of the same length; found from the back in one sweep.
+        following: list[int | None] = [None] * len(runs)
+        latest: dict[int, int] = {}
+        for index in range(len(runs) - 1, -1, -1):
+            length = runs[index][1] - runs[index][0]
+            following[index] = latest.get(length)
+            latest[length] = index
+        index = 0
+        while index < len(runs):
+            closing = following[index]
+            if closing is None or _escaped(text, runs[index][0]):
+                index += 1
+                continue
+            spans.append((runs[index][0], runs[closing][1]))
+            index = closing + 1
+    return spans
+
+
+def _escaped(text: str, at: int) -> bool:
+    """Whether an odd number of backslashes stands before offset `at`."""
+    count = 0
+    while at - count > 0 and text[at - count - 1] == "\\":
+        count += 1
+    return count % 2 == 1
+
+
+def find_links(masked: str, line_starts: Sequence[int], start: int) -> tuple[list[Link], str]:
+    """Links and embeds from offset `start` on, in source order, and the text without them.
+
+    masked: the source with code blanked.
+    The second value has the links blanked too, so that a subpath is not taken for a tag.
+    """
+    found: list[tuple[int, int, Link]] = []
+    if "]]" in masked:
+        _wikilinks(masked, line_starts, start, found)
+    if "](" in masked:
+        _markdown_links(masked, line_starts, start, found)
+        found.sort(key=lambda entry: entry[0])
+    if not found:
+        return [], masked
+    parts: list[str] = []
+    at = 0
+    for begin, end, _ in found:
+        if begin < at:
+            continue
+        parts += (masked[at:begin], " " * (end - begin))
+        at = end
+    parts.append(masked[at:])
+    return [link for _, _, link in found], "".join(parts)
+
+
+def _wikilinks(
+    text: str, line_starts: Sequence[int], start: int, found: list[tuple[int, int, Link]]
+) -> None:
+    at = start
+    while True:
+        end = text.find("]]", at)
+        if end < 0:
+            return
+        # The last opener before the closer: in `[[a [[b]] c]]` only the inner link counts.
+        begin = text.rfind("[[", at, end)
+        if begin >= 0:
+            inner = text[begin + 2 : end]
+            if inner.strip() and "\n" not in inner and not _escaped(text, begin):
+                embed = begin > 0 and text[begin - 1] == "!" and not _escaped(text, begin - 1)
+                line = bisect_right(line_starts, begin)
+                found.append((begin - embed, end + 2, wikilink(inner, embed=embed, line=line)))
+        at = end + 2
+
+
+def wikilink(inner: str, *, embed: bool, line: int, key: str | None = None) -> Link:
+    """The link written as `[[inner]]`; a bar inside a table cell is escaped."""
+    target, bar, display = inner.partition("|")
+    if bar and target.endswith("\\"):
+        target = target[:-1]
+    path, mark, subpath = target.partition("#")
+    return Link(
+        target=path.strip(),
+        subpath=(mark + subpath).rstrip() if mark else "",
+        display=display if bar else None,
+        embed=embed,
+        line=line,
+        key=key,
+    )
+
+
+def _markdown_links(
+    text: str, line_starts: Sequence[int], start: int, found: list[tuple[int, int, Link]]
+) -> None:
+    for match in _DESTINATION.finditer(text, start):
+        begin = _opening_bracket(text, match.start(), start)
+        if begin is None:
+            continue
+        destination = match.group(1) if match.group(1) is not None else match.group(2)
+        embed = begin > 0 and text[begin - 1] == "!" and not _escaped(text, begin - 1)
+        link = markdown_link(
+            destination,
+            text[begin + 1 : match.start()],
+            embed=embed,
+            line=bisect_right(line_starts, begin),
+        )
+        if link is not None:
+            found.append((begin - embed, match.end(), link))
+
+
+def _opening_bracket(text: str, closing: int, start: int) -> int | None:
+    """Offset of the `[` that the `]` at `closing` belongs to, in the same paragraph."""
+    # Nearly always the nearest one; brackets within brackets are counted below.
+    at = text.rfind("[", max(start, closing - _MAX_LINK_TEXT), closing)
+    if at < 0:
+        return None
+    between = text[at + 1 : closing]
+    if "]" not in between and "\n" not in between and (at == 0 or text[at - 1] != "\\"):
+        return at
+    depth = 0
+    at = closing
+    lowest = max(start, closing - _MAX_LINK_TEXT)
+    while at >= lowest:
+        character = text[at]
+        if character == "]" and not _escaped(text, at):
+            depth += 1
+        elif character == "[" and not _escaped(text, at):
+            depth -= 1
+            if depth == 0:
+                return at
+        elif character == "\n" and at > 0 and text[at - 1] == "\n":
+            return None
+        at -= 1
+    return None
+
+
+def markdown_link(
+    destination: str, display: str, *, embed: bool, line: int, key: str | None = None
+) -> Link | None:
+    """The link to `destination`, percent-decoded once; None when it leads out of the vault."""
+    if not destination or _SCHEME.match(destination) or destination.startswith("//"):
+        return None
+    path, mark, subpath = destination.partition("#")
+    return Link(
+        target=_decode(path),
+        subpath=mark + _decode(subpath) if mark else "",
+        display=display,
+        embed=embed,
+        line=line,
+        key=key,
+    )
+
+
+def _decode(text: str) -> str:
+    """Percent-decoded once; a sequence that is no UTF-8 stays as written."""
+    if "%" not in text:
+        return text
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return text
+
+
+def find_tags(text: str, start: int) -> list[str]:
+    """Inline tags in source order, without `#`; a tag of digits alone is none."""
+    if "#" not in text:
+        return []
+    return [tag for tag in _TAG.findall(text, start) if not tag.isdigit()]
+
+
+def distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """Without repetitions in any case; the first spelling stays."""
+    seen: dict[str, str] = {}
+    for name in names:
+        seen.setdefault(fold(name), name)
+    return tuple(seen.values())
+
+
+def find_block_ids(text: str, line_starts: Sequence[int], start: int) -> tuple[BlockId, ...]:
+    """Block ids at line ends."""
+    if "^" not in text:
+        return ()
+    return tuple(
+        BlockId(match.group(1), bisect_right(line_starts, match.start()))
+        for match in _BLOCK_ID.finditer(text, start)
+    )
+
+
+def find_tasks(text: str, line_starts: Sequence[int], start: int) -> tuple[Task, ...]:
+    """List items with a check box of exactly one character."""
+    if _BOX.search(text) is None:
+        return ()
+    return tuple(
+        Task(bisect_right(line_starts, match.start()), match.group(1), match.group(2) or "")
+        for match in _TASK.finditer(text, start)
+    )
+
+
+def find_callouts(text: str, line_starts: Sequence[int], start: int) -> tuple[Callout, ...]:
+    """Opening lines of callouts."""
+    if "[!" not in text:
+        return ()
+    return tuple(
+        Callout(
+            bisect_right(line_starts, match.start()),
+            match.group(1).strip().lower(),
+            match.group(2).strip(),
+        )
+        for match in _CALLOUT.finditer(text, start)
+    )

@@ -1,0 +1,104 @@
+"""Which file a link means, by Obsidian's rule.
+
+Exact vault path, then the source note's own folder, then the shortest path as a string. An alias
+never resolves a link. The rule looks only at files whose name is the link's last part, so a file
+that comes or goes can affect only links that end in its name.
+"""
+
+from collections.abc import Iterable
+
+from vaultmem.vault.paths import fold, is_note, vault_path
+
+
+class VaultNames:
+    """Every file of a vault by its folded name: what the resolver looks in."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._by_name: dict[str, list[str]] = {}
+        for path in paths:
+            self._by_name.setdefault(fold(path.rsplit("/", 1)[-1]), []).append(path)
+
+    def candidates(self, target: str) -> list[str]:
+        """Files whose name is the last part of `target`, as they are or with `.md` added."""
+        last = target.rsplit("/", 1)[-1]
+        if "." in last:
+            exact = self._by_name.get(fold(last))
+            if exact:
+                return exact
+        # `.md` is added before folding: a final capital sigma folds by what follows it.
+        return self._by_name.get(fold(last + ".md"), [])
+
+    def resolve(self, target: str, source: str) -> str | None:
+        """The vault path that a link in `source` leads to, or None.
+
+        target: the link text before its first `#`, percent-decoded where it was a Markdown link.
+        source: vault path of the note the link stands in.
+        """
+        if not target:
+            return source
+        absolute = target.startswith("/")
+        link = vault_path(target)
+        if not link:
+            return None
+        found = self.candidates(link)
+        if not found:
+            return None
+        folder = source.rpartition("/")[0]
+        if link.startswith(("./", "../")) or link in (".", ".."):
+            joined = _join(folder, link)
+            return None if joined is None else _exact(found, joined)
+        if len(found) == 1 and "/" not in link and not absolute:
+            return found[0]
+        exact = _exact(found, link)
+        if exact is not None or absolute:
+            return exact
+        return _nearest(found, link, folder)
+
+
+def _exact(found: list[str], link: str) -> str | None:
+    wanted = fold(link)
+    with_suffix = fold(link + ".md")
+    for path in found:
+        if fold(path) == wanted:
+            return path
+    return next((path for path in found if fold(path) == with_suffix), None)
+
+
+def _nearest(found: list[str], link: str, folder: str) -> str | None:
+    """Among those whose path ends with the link: own folder first, then the shortest string."""
+    wanted = fold(link)
+    endings = (wanted, fold(link + ".md"))
+    fitting = [path for path in found if fold(path).endswith(endings)]
+    if not fitting:
+        return None
+    own = fold(folder)
+
+    def order(path: str) -> tuple[bool, int, str]:
+        inside = not own or fold(path).startswith(own + "/")
+        return (not inside, len(path), path)
+
+    return min(fitting, key=order)
+
+
+def _join(folder: str, link: str) -> str | None:
+    """`link` seen from `folder`; None when it climbs out of the vault."""
+    parts = folder.split("/") if folder else []
+    for part in link.split("/"):
+        if part == "..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part not in (".", ""):
+            parts.append(part)
+    return "/".join(parts)
+
+
+def link_key(target: str) -> str:
+    """What a link's resolution depends on: its last part, folded."""
+    return fold(vault_path(target).rsplit("/", 1)[-1])
+
+
+def affected_keys(path: str) -> tuple[str, ...]:
+    """The link keys whose resolution may change when a file at `path` comes or goes."""
+    name = fold(path.rsplit("/", 1)[-1])
+    return (name, name[:-3]) if is_note(name) else (name,)

@@ -1,0 +1,39 @@
+"""Vault paths: NFC, `/` between parts, no leading slash. The one place that makes them."""
+
+import re
+import unicodedata
+
+_NO_BREAK_SPACES = str.maketrans({"\u00a0": " ", "\u202f": " "})
+_SLASHES = re.compile(r"[\\/]+")
+
+
+def vault_path(path: str) -> str:
+    """The vault path of a path as a person, a link or another program spells it.
+
+    Obsidian does the same: NFC, plain spaces for no-break ones, single forward slashes.
+    """
+    if not path.isascii():
+        path = unicodedata.normalize("NFC", path).translate(_NO_BREAK_SPACES)
+    return _SLASHES.sub("/", path).strip("/")
+
+
+def name_from_disk(name: str) -> str:
+    """The vault spelling of one file or folder name as the disk gives it."""
+    if name.isascii():
+        return name
+    return unicodedata.normalize("NFC", name).translate(_NO_BREAK_SPACES)
+
+
+def is_note(name: str) -> bool:
+    """Whether a file of this name is a Markdown note: `N.MD` is, `.md` alone is not."""
+    return len(name) > 3 and name[-3:].lower() == ".md"
+
+
+def is_hidden(path: str) -> bool:
+    """Whether Obsidian never sees this path: one of its parts begins with a dot."""
+    return path.startswith(".") or "/." in path
+
+
+def fold(text: str) -> str:
+    """The form in which names, tags and aliases are compared."""
+    return (text if text.isascii() else unicodedata.normalize("NFC", text)).lower()

@@ -1,0 +1,80 @@
+"""What stands behind the `#` of a link: a heading's section or a block."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vaultmem.model.note import Heading, Note
+
+# Obsidian compares headings with these turned into blanks, on both sides.
+_HEADING_PUNCTUATION = re.compile(r"[!\"#$%&()*+,.:;<=>?@^`{|}~/\[\]\\\r\n]+")
+_BLANKS = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The lines a subpath names: 1-based, inclusive; `last` is None for the end of the file."""
+
+    kind: str  # "heading" or "block"
+    first: int
+    last: int | None
+
+
+def comparable_heading(text: str) -> str:
+    """A heading as Obsidian compares it, case aside."""
+    return _BLANKS.sub(" ", _HEADING_PUNCTUATION.sub(" ", text)).strip()
+
+
+def find_place(note: Note, subpath: str) -> Place | None:
+    """Where `subpath` ("#Heading", "#A#B", "#^block") leads in the note, or None."""
+    parts = [part for part in subpath.split("#") if part.strip()]
+    if not parts:
+        return None
+    if parts[-1].startswith("^"):
+        return _block(note, parts[-1][1:].strip())
+    return _section(note.headings, parts)
+
+
+def _section(headings: Sequence[Heading], parts: Sequence[str]) -> Place | None:
+    wanted = [comparable_heading(part).lower() for part in parts]
+    at = 0
+    level = 0
+    for index, heading in enumerate(headings):
+        if comparable_heading(heading.text).lower() == wanted[at] and heading.level > level:
+            at += 1
+            level = heading.level
+            if at == len(wanted):
+                following = next(
+                    (other for other in headings[index + 1 :] if other.level <= heading.level),
+                    None,
+                )
+                return Place("heading", heading.line, following.line - 1 if following else None)
+    return None
+
+
+def _block(note: Note, wanted: str) -> Place | None:
+    for block_id in note.block_ids:
+        if block_id.id.lower() != wanted.lower():
+            continue
+        row = block_id.line - 1
+        lines = note.text.split("\n")
+        alone = lines[row].strip() == f"^{block_id.id}"
+        holders = [
+            block for block in note.blocks if block.kind in ("paragraph", "item", "table", "fence")
+        ]
+        if alone:
+            # An id on a line of its own names the structured block above it.
+            above = [block for block in note.blocks if block.after <= row and block.depth == 0]
+            if above:
+                last = max(above, key=lambda block: block.after)
+                return Place("block", last.first + 1, max(last.first + 1, last.after))
+        inside = [block for block in holders if block.first <= row < block.after]
+        if inside:
+            inner = [block for block in inside if block.kind == "item"] or inside
+            block = max(inner, key=lambda block: block.depth)
+            last_line = block.after
+            while last_line - 1 > block.first and not lines[last_line - 1].strip():
+                last_line -= 1
+            return Place("block", block.first + 1, last_line)
+        return Place("block", block_id.line, block_id.line)
+    return None
