@@ -13,13 +13,12 @@ from vaultmem.model.chunk import Chunk
 # Bump when rows change, so that sidecars are rebuilt.
 DOCUMENTS_VERSION = 1
 
-# A window is the passage with its neighbours, while all of it stays within this many pieces
-# (about 150 words) and two neighbours a side.
-WINDOW_PIECES = 200
+# A window is the passage with its neighbours, while all of it stays within this many words and
+# two neighbours a side.
+WINDOW_WORDS = 150
 WINDOW_REACH = 2
 
 COLUMNS = ("title", "aliases", "headings", "tags", "properties", "path", "body")
-WINDOW_COLUMNS = ("title", "headings", "body")
 
 Row = tuple[str, ...]
 
@@ -40,7 +39,7 @@ class Documents:
     """The rows of one note, in the order of its passages."""
 
     passages: tuple[Row, ...]  # COLUMNS
-    windows: tuple[Row | None, ...]  # WINDOW_COLUMNS; None where the window is the passage
+    windows: tuple[Row | None, ...]  # COLUMNS; None where the window is the passage
     note: Row  # COLUMNS
 
 
@@ -67,35 +66,39 @@ def documents(fields: SearchedFields, chunks: Sequence[Chunk]) -> Documents:
         else (title, "", trail, "", "", "", body)
         for index, (trail, body) in enumerate(zip(trails, bodies, strict=True))
     )
+    words = [len(body.split()) for body in bodies]
     windows: list[Row | None] = []
     for index in range(len(chunks)):
-        first, after = _window(chunks, index)
+        first, after = _window(words, index)
         if after - first == 1:
             windows.append(None)
             continue
         around = [own[i] for i in range(first, after) if i != index and own[i]]
         headings = " ".join([trails[index], *around])
-        windows.append((title, headings, "\n".join(bodies[first:after])))
+        body = "\n".join(bodies[first:after])
+        windows.append((*passages[index][:2], headings, *passages[index][3:6], body))
     note = (title, aliases, "\n".join(h for h in own if h), tags, properties, path)
     return Documents(passages, tuple(windows), (*note, "\n".join(bodies)))
 
 
-def _window(chunks: Sequence[Chunk], index: int) -> tuple[int, int]:
+def _window(words: Sequence[int], index: int) -> tuple[int, int]:
     """The (first, after) indexes of the passages around one, taken before and after in turn."""
     first, after = index, index + 1
-    total = chunks[index].pieces
+    total = words[index]
     growing = {"before", "after"}
     turn = "before"
     while growing:
         if turn in growing:
             neighbour = first - 1 if turn == "before" else after
             near = index - WINDOW_REACH <= neighbour <= index + WINDOW_REACH
-            if not near or not 0 <= neighbour < len(chunks):
-                growing.discard(turn)
-            elif total + chunks[neighbour].pieces > WINDOW_PIECES:
+            if (
+                not near
+                or not 0 <= neighbour < len(words)
+                or total + words[neighbour] > WINDOW_WORDS
+            ):
                 growing.discard(turn)
             else:
-                total += chunks[neighbour].pieces
+                total += words[neighbour]
                 first, after = min(first, neighbour), max(after, neighbour + 1)
         turn = "after" if turn == "before" else "before"
     return first, after

@@ -1,13 +1,14 @@
 """One indexer at a time, by an operating-system lock that dies with its owner."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from vaultmem.model.errors import SidecarBusy
 
-if os.name == "nt":
+if sys.platform == "win32":
     import msvcrt
 
     def _lock(descriptor: int) -> None:

@@ -70,6 +70,11 @@ def match_any(words: Iterable[Word]) -> str:
     return " OR ".join(quote(form) for word in words for form in word.forms)
 
 
+def match_all(words: Iterable[Word]) -> str:
+    """The FTS5 expression that only a row with every one of the words satisfies."""
+    return " AND ".join(f"({match_any([word])})" for word in words)
+
+
 def quote(form: str) -> str:
     """A run of tokens to be found in sequence. A trailing `*` asks for a prefix."""
     if form.endswith("*"):
@@ -95,13 +100,14 @@ class Lookup:
 
     def notes(self, match: str, scope: Scope | None, limit: int) -> list[tuple[int, float]]:
         """(note id, score) of the best notes."""
-        condition, parameters = "", ()
+        condition = ""
+        parameters: tuple[object, ...] = ()
         if scope is not None:
             condition, parameters = f"AND +rowid IN ({scope.condition})", scope.parameters
         return [
             (rowid, -rank)
             for rowid, rank in self._db.execute(
-                f"SELECT rowid, rank FROM note_text WHERE note_text MATCH ? {condition} "  # noqa: S608
+                f"SELECT rowid, rank FROM note_text WHERE note_text MATCH ? {condition} "
                 "ORDER BY rank LIMIT ?",
                 (match, *parameters, limit),
             )
@@ -110,7 +116,8 @@ class Lookup:
     def _chunks_matching(
         self, table: str, match: str, scope: Scope | None, limit: int
     ) -> list[tuple[int, float]]:
-        condition, parameters = "", ()
+        condition = ""
+        parameters: tuple[object, ...] = ()
         if scope is not None:
             # The unary plus keeps SQLite from asking FTS5 once for every allowed row.
             condition = f"AND +rowid IN (SELECT id FROM chunk WHERE note IN ({scope.condition}))"
@@ -118,7 +125,7 @@ class Lookup:
         return [
             (rowid, -rank)
             for rowid, rank in self._db.execute(
-                f"SELECT rowid, rank FROM {table} WHERE {table} MATCH ? {condition} "  # noqa: S608
+                f"SELECT rowid, rank FROM {table} WHERE {table} MATCH ? {condition} "
                 "ORDER BY rank LIMIT ?",
                 (match, *parameters, limit),
             )
@@ -159,7 +166,7 @@ class Lookup:
         if not conditions:
             return None
         return Scope(
-            f"SELECT id FROM note WHERE {' AND '.join(conditions)}",  # noqa: S608
+            f"SELECT id FROM note WHERE {' AND '.join(conditions)}",
             tuple(parameters),
         )
 
@@ -188,13 +195,14 @@ class Lookup:
 
     def terms(self, text: str) -> list[str]:
         """The index terms (folded, stemmed) of a prepared text."""
-        return [
-            term
-            for _, _, *terms in self._tokenizer(
-                text.encode("utf-8", "replace"), apsw.FTS5_TOKENIZE_DOCUMENT, None
-            )
-            for term in terms
-        ]
+        found = self._tokenizer(
+            text.encode("utf-8", "replace"),
+            apsw.FTS5_TOKENIZE_DOCUMENT,
+            None,
+            include_offsets=False,
+            include_colocated=False,
+        )
+        return [term for term in found if isinstance(term, str)]
 
     def is_term(self, term: str) -> bool:
         """Whether the index holds this term."""
@@ -244,7 +252,8 @@ class Lookup:
         """Path of each note, by note id."""
         return dict(
             self._db.execute(
-                "SELECT n.id, n.path FROM json_each(?) AS wanted JOIN note n ON n.id = wanted.value",
+                "SELECT n.id, n.path FROM json_each(?) AS wanted "
+                "JOIN note n ON n.id = wanted.value",
                 (json.dumps(list(notes)),),
             )
         )

@@ -1,6 +1,6 @@
 """The tables of index.db. There are no migrations: another fingerprint means a new file."""
 
-from vaultmem.index.documents import COLUMNS, DOCUMENTS_VERSION, WINDOW_COLUMNS
+from vaultmem.index.documents import COLUMNS, DOCUMENTS_VERSION
 from vaultmem.index.text import TEXT_VERSION, TOKENIZER
 
 SCHEMA_VERSION = 1
@@ -118,23 +118,19 @@ CREATE TABLE scan_problem (
 ) STRICT;
 """
 
-# table -> its columns; contentless, so that the sidecar holds the text once.
-FULL_TEXT = {
-    "passage_text": COLUMNS,
-    "window_text": WINDOW_COLUMNS,
-    "note_text": COLUMNS,
-}
+# Contentless, so that the sidecar holds the text once.
+FULL_TEXT = ("passage_text", "window_text", "note_text")
 
 
 def create_statements() -> list[str]:
     """Every statement that makes an empty sidecar."""
     statements = [TABLES]
     tokenizer = TOKENIZER.replace("'", "''")
-    for table, columns in FULL_TEXT.items():
-        weights = ", ".join(str(WEIGHTS[column]) for column in columns)
+    weights = ", ".join(str(WEIGHTS[column]) for column in COLUMNS)
+    for table in FULL_TEXT:
         statements += [
             f"CREATE VIRTUAL TABLE {table} USING fts5("
-            f"{', '.join(columns)}, content='', tokenize='{tokenizer}')",
+            f"{', '.join(COLUMNS)}, content='', tokenize='{tokenizer}')",
             # Deleted words leave the file at once, not at the next merge.
             f"INSERT INTO {table} ({table}, rank) VALUES ('secure-delete', 1)",
             f"INSERT INTO {table} ({table}, rank) VALUES ('rank', 'bm25({weights})')",

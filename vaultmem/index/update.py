@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import apsw
 
-from vaultmem.index.documents import Documents, Row, SearchedFields, documents
-from vaultmem.index.schema import FULL_TEXT
+from vaultmem.index.documents import COLUMNS, Documents, Row, SearchedFields, documents
 from vaultmem.index.store import Sidecar
 from vaultmem.model.chunk import Chunk
 from vaultmem.model.delta import FileState, StoredFile
@@ -95,7 +94,7 @@ def remove_note(sidecar: Sidecar, path: str, names: VaultNames) -> None:
             ],
         )
         for table in ("link", "tag", "alias", "problem", "chunk"):
-            db.execute(f"DELETE FROM {table} WHERE note = ?", (old.id,))  # noqa: S608
+            db.execute(f"DELETE FROM {table} WHERE note = ?", (old.id,))
         db.execute("DELETE FROM note WHERE id = ?", (old.id,))
         _relink(db, (path,), names)
 
@@ -317,10 +316,9 @@ def _swap_text(db: apsw.Connection, table: str, old: dict[int, Row], new: dict[i
     _delete_text(db, table, [(k, row) for k, row in old.items() if new.get(k) != row])
     rows = [(k, *row) for k, row in new.items() if old.get(k) != row]
     if rows:
-        columns = FULL_TEXT[table]
-        marks = ", ".join("?" * (len(columns) + 1))
+        marks = ", ".join("?" * (len(COLUMNS) + 1))
         db.executemany(
-            f"INSERT INTO {table} (rowid, {', '.join(columns)}) VALUES ({marks})",  # noqa: S608
+            f"INSERT INTO {table} (rowid, {', '.join(COLUMNS)}) VALUES ({marks})",
             rows,
         )
 
@@ -328,10 +326,9 @@ def _swap_text(db: apsw.Connection, table: str, old: dict[int, Row], new: dict[i
 def _delete_text(db: apsw.Connection, table: str, rows: Sequence[tuple[int, Row]]) -> None:
     """Take rows out of a contentless table, which needs to be told their text."""
     if rows:
-        columns = FULL_TEXT[table]
-        marks = ", ".join("?" * (len(columns) + 1))
+        marks = ", ".join("?" * (len(COLUMNS) + 1))
         db.executemany(
-            f"INSERT INTO {table} ({table}, rowid, {', '.join(columns)}) "  # noqa: S608
+            f"INSERT INTO {table} ({table}, rowid, {', '.join(COLUMNS)}) "
             f"VALUES ('delete', {marks})",
             [(rowid, *row) for rowid, row in rows],
         )
@@ -343,7 +340,7 @@ def _put_details(
     """Links, tags, aliases and problems: small tables, replaced whole."""
     if not fresh:
         for table in ("link", "tag", "alias", "problem"):
-            db.execute(f"DELETE FROM {table} WHERE note = ?", (note_id,))  # noqa: S608
+            db.execute(f"DELETE FROM {table} WHERE note = ?", (note_id,))
     if note.links:
         db.executemany(
             "INSERT INTO link (note, ordinal, target, subpath, display, embed, line, property, "
@@ -356,8 +353,7 @@ def _put_details(
     for table, values in (("tag", note.tags), ("alias", note.aliases)):
         if values:
             db.executemany(
-                f"INSERT INTO {table} (note, ordinal, {table}, folded) "  # noqa: S608
-                "VALUES (?, ?, ?, ?)",
+                f"INSERT INTO {table} (note, ordinal, {table}, folded) VALUES (?, ?, ?, ?)",
                 [(note_id, n, value, fold(value)) for n, value in enumerate(values)],
             )
     if note.problems:
@@ -394,7 +390,7 @@ def _relink(db: apsw.Connection, paths: Iterable[str], names: VaultNames) -> Non
             (key,),
         ).fetchall()
         for note_id, ordinal, target, resolved, source in rows:
-            now = names.resolve(target, source)
+            now = names.resolve(str(target), str(source))
             if now != resolved:
                 db.execute(
                     "UPDATE link SET resolved = ? WHERE note = ? AND ordinal = ?",

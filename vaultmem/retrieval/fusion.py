@@ -13,6 +13,9 @@ from vaultmem.model.hit import ChannelScore
 # Measured flat: from 1 to 1.5 each moves recall by about .01, so they stay equal.
 WEIGHTS: Mapping[str, float] = {"passage": 1.0, "window": 1.0, "note": 1.0}
 
+# Words are never AND-ed to nothing; holding all of them is worth this much on top of a sum of 1.
+ALL_WORDS_BONUS = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -33,6 +36,24 @@ class Scored:
     candidate: Candidate
     score: float  # 0 to 1
     channels: tuple[ChannelScore, ...]
+    bonus: float  # for holding all of the words
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """Where all of the query's words stand together; empty for a query of one word."""
+
+    passages: frozenset[int]  # chunk ids
+    windows: frozenset[int]  # chunk ids
+    notes: frozenset[int]  # note ids
+
+    def share(self, candidate: Candidate) -> float:
+        """1 for words within the passage, less the further apart they stand."""
+        if candidate.chunk in self.passages:
+            return 1.0
+        if candidate.chunk in self.windows:
+            return 0.75
+        return 0.5 if candidate.note in self.notes else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +74,18 @@ class Channel:
 
 
 def fuse(
-    candidates: list[Candidate], passage: Channel, window: Channel, note: Channel
+    candidates: list[Candidate],
+    passage: Channel,
+    window: Channel,
+    note: Channel,
+    *,
+    complete: Complete,
 ) -> list[Scored]:
     """Rank passages, best first; ties by path and place, so that the order never depends on ids.
 
     passage, window: scores by chunk id.
     note:            scores by note id, given to each passage of the note.
+    complete:        who holds all of the query's words.
     """
     ranks = {channel.name: channel.ranks() for channel in (passage, window, note)}
     tops = {channel.name: channel.best() for channel in (passage, window, note)}
@@ -74,7 +101,8 @@ def fuse(
             whole = _lent(whole, own)
         channels = (own, around, whole)
         score = sum(WEIGHTS[channel.channel] * channel.scaled for channel in channels) / total
-        scored.append(Scored(candidate, score, channels))
+        bonus = ALL_WORDS_BONUS * complete.share(candidate)
+        scored.append(Scored(candidate, (score + bonus) / (1 + ALL_WORDS_BONUS), channels, bonus))
     scored.sort(key=lambda s: (-s.score, s.candidate.path, s.candidate.ordinal))
     return scored
 

@@ -126,7 +126,7 @@ def _token_words(token: str) -> list[Word]:
         whole = Word(token, (parts[0], " ".join(camel)))
         return [whole, *_parts(camel)]
     if len(parts) == 1:
-        return [Word(token, (parts[0],))]
+        return [Word(parts[0], (parts[0],))]
     return [Word(token, (" ".join(parts),)), *_parts(parts)]
 
 

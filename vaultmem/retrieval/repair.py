@@ -1,19 +1,31 @@
 """Typo repair from the index's own vocabulary, so that it reaches titles, aliases and headings.
 
-A word of five letters or more whose stem the index does not hold is also looked for as its nearest
-term: Damerau distance 1, or 2 from eight letters on, the same first letter preferred. A word the
-index knows only by its beginning is looked for as a prefix.
+A word of four letters or more whose stem the index does not hold is also looked for as its nearest
+known word: Damerau distance 1, or 2 from eight letters on, the same first letter preferred. A word
+that the index knows only as a beginning is looked for as a prefix.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.text import prepare
 from vaultmem.model.query import Query, Word
+from vaultmem.retrieval.words import STOP_WORDS
 
-MIN_LETTERS = 5
-MIN_PREFIX = 3
+# A slip can take a letter from a word of five, so words of four are mended too, but only by one
+# edit behind the first letter: short words have too many neighbours.
+MIN_LETTERS = 4
+ANY_FIRST_LETTER_FROM = 5
 TWO_EDITS_FROM = 8
+MIN_PREFIX = 3
+
+# English endings that the stemmer takes off.
+_ENDINGS = (
+    "ations", "ation", "ments", "ities", "izing", "ings", "ment", "able", "ible", "tion", "ness",
+    "ical", "ance", "ence", "ized", "ally", "ing", "ers", "ies", "ity", "ive", "ize", "ed", "er",
+    "es", "ly", "al",
+)  # fmt: skip
 
 
 def repair(query: Query, lookup: Lookup) -> tuple[Query, dict[str, str]]:
@@ -22,16 +34,15 @@ def repair(query: Query, lookup: Lookup) -> tuple[Query, dict[str, str]]:
     words: list[Word] = []
     for word in query.words:
         better = None if word.phrase else _repaired_form(word, lookup)
-        if better is not None:
+        if better is None:
+            words.append(word)
+        else:
             repaired[word.text] = better
-            word = replace(word, forms=(*word.forms, better))  # noqa: PLW2901
-        words.append(word)
+            words.append(replace(word, forms=(*word.forms, better)))
     return replace(query, words=tuple(words)), repaired
 
 
 def _repaired_form(word: Word, lookup: Lookup) -> str | None:
-    if len(word.forms) != 1 or " " in word.forms[0]:
-        return None
     form = word.forms[0].lower()
     if not form.isalpha() or len(form) < MIN_PREFIX:
         return None
@@ -47,30 +58,83 @@ def _repaired_form(word: Word, lookup: Lookup) -> str | None:
 
 
 def _nearest(stem: str, form: str, lookup: Lookup) -> str | None:
-    """The vocabulary's nearest term to a stem; the more frequent one among equals."""
-    most = 2 if len(form) >= TWO_EDITS_FROM else 1
-    lengths = {"shortest": max(3, len(stem) - most), "longest": len(stem) + most}
-    first = stem[0]
+    """The known word with the fewest edits; the more frequent one among equals."""
+    near = _in_vocabulary(stem, form, lookup, most=1)
+    if near is None:
+        near = _with_other_ending(form, lookup)
+    if near is None and len(form) >= TWO_EDITS_FROM:
+        near = _in_vocabulary(stem, form, lookup, most=2)
+    return near
+
+
+def _in_vocabulary(stem: str, form: str, lookup: Lookup, *, most: int) -> str | None:
+    lengths = {"shortest": max(3, len(stem) - most - 1), "longest": len(form) + most}
+    first = form[0]
     after_first = chr(ord(first) + 1)
-    found = _best(stem, lookup.terms_between(first, after_first, **lengths), most)
-    if found is not None:
-        return found
-    others = lookup.terms_between("", first, **lengths)
-    others += lookup.terms_between(after_first, "\U0010ffff", **lengths)
-    return _best(stem, others, most)
+    found = _best(stem, form, lookup, lookup.terms_between(first, after_first, **lengths), most)
+    if found is None and len(form) >= ANY_FIRST_LETTER_FROM:
+        others = lookup.terms_between("", first, **lengths)
+        others += lookup.terms_between(after_first, "\U0010ffff", **lengths)
+        found = _best(stem, form, lookup, others, most)
+    return found
 
 
-def _best(stem: str, terms: list[tuple[str, int]], most: int) -> str | None:
+def _best(
+    stem: str, form: str, lookup: Lookup, terms: list[tuple[str, int]], most: int
+) -> str | None:
     shared = _grams(stem)
     needed = max(1, len(shared) - 3 * most)
     best: tuple[int, int, str] | None = None
     for term, count in terms:
         if not term.isalpha() or len(shared & _grams(term)) < needed:
             continue
-        distance = damerau(stem, term, most)
-        if distance <= most and (best is None or (distance, -count, term) < best):
-            best = (distance, -count, term)
+        for typed, spelling in _spellings(stem, form, term):
+            distance = damerau(typed, spelling, most)
+            if distance > most or (best is not None and (distance, -count) >= best[:2]):
+                continue
+            word = _word_of(term, spelling, lookup)
+            if word is not None and word not in STOP_WORDS:
+                best = (distance, -count, word)
     return best[2] if best else None
+
+
+def _spellings(stem: str, form: str, term: str) -> Iterator[tuple[str, str]]:
+    """Pairs to compare: stem with stem, and the word as typed with what the stem may stand for."""
+    yield stem, term
+    if form != stem:
+        yield form, term
+    yield form, term + "e"
+    if term.endswith("i"):
+        yield form, term[:-1] + "y"
+
+
+def _word_of(term: str, spelling: str, lookup: Lookup) -> str | None:
+    """A word that stems to `term`, `spelling` if it does: stemming a stem may give another one."""
+    if spelling != term:
+        return spelling if lookup.terms(spelling) == [term] else None
+    candidates = [term, term + "e", term + "s", term + "ed", term + "ing", term + term[-1] + "ing"]
+    if term.endswith("i"):
+        candidates.insert(0, term[:-1] + "y")
+    return next((word for word in candidates if lookup.terms(word) == [term]), None)
+
+
+def _with_other_ending(form: str, lookup: Lookup) -> str | None:
+    """The word with its ending mended, if the index then knows its stem.
+
+    A slip in an ending hides it from the stemmer (`alertign`), which puts the word several edits
+    away from the stem that the index holds.
+    """
+    best: tuple[int, str] | None = None
+    for ending in _ENDINGS:
+        for length in range(max(2, len(ending) - 1), min(len(ending) + 2, len(form) - 2)):
+            distance = damerau(form[-length:], ending, 1)
+            if distance > 1 or (best is not None and distance >= best[0]):
+                continue
+            mended = form[:-length] + ending
+            terms = lookup.terms(mended)
+            if len(terms) == 1 and lookup.is_term(terms[0]):
+                best = (distance, mended)
+    return best[1] if best else None
 
 
 def _grams(word: str) -> set[str]:
@@ -98,4 +162,4 @@ def damerau(a: str, b: str, most: int) -> int:
         if min(row) > most:
             return most + 1
         before, above = above, row
-    return above[-1]
+    return min(above[-1], most + 1)

@@ -3,10 +3,10 @@
 import math
 from dataclasses import dataclass, replace
 
-from vaultmem.index.lookup import Lookup, Scope, match_any
+from vaultmem.index.lookup import Lookup, Scope, match_all, match_any
 from vaultmem.model.hit import Evidence
 from vaultmem.model.query import Query, Word
-from vaultmem.retrieval.fusion import Candidate, Channel, Scored, fuse
+from vaultmem.retrieval.fusion import Candidate, Channel, Complete, Scored, fuse
 from vaultmem.retrieval.repair import repair
 
 # Early cuts cost real questions (hit@10 .025 on three vaults), and cutting late costs little.
@@ -76,7 +76,22 @@ def _scored(query: Query, lookup: Lookup, scope: Scope | None) -> list[Scored]:
         Candidate(p.id, p.note, p.ordinal, paths[p.note], p.lone, p.only) for p in places.values()
     ]
     return fuse(
-        candidates, Channel("passage", passage), Channel("window", window), Channel("note", note)
+        candidates,
+        Channel("passage", passage),
+        Channel("window", window),
+        Channel("note", note),
+        complete=_complete(query, lookup, scope),
+    )
+
+
+def _complete(query: Query, lookup: Lookup, scope: Scope | None) -> Complete:
+    if len(query.words) < 2:
+        return Complete(frozenset(), frozenset(), frozenset())
+    match = match_all(query.words)
+    return Complete(
+        frozenset(chunk for chunk, _ in lookup.passages(match, scope, PASSAGE_LIST)),
+        frozenset(chunk for chunk, _ in lookup.windows(match, scope, WINDOW_LIST)),
+        frozenset(note for note, _ in lookup.notes(match, scope, NOTE_LIST)),
     )
 
 
@@ -123,7 +138,7 @@ def _with_evidence(scored: list[Scored], query: Query, lookup: Lookup) -> tuple[
                     matched=tuple(word.text for word in matched),
                     missing=tuple(w.text for w in query.words if note not in holders[w]),
                     coverage=coverage,
-                    boosts={},
+                    boosts={"all words": round(entry.bonus, 6)} if entry.bonus else {},
                 ),
             )
         )

@@ -51,7 +51,9 @@ def run_demo(clock: Clock | None = None) -> DemoReply:
             notes = index(memory, IndexRequest()).notes.total
         finally:
             memory.close()
-    return DemoReply(notes, steps, "vaultmem --vault PATH_TO_YOUR_NOTES search 'something you know'")
+    return DemoReply(
+        notes, steps, "vaultmem --vault PATH_TO_YOUR_NOTES search 'something you know'"
+    )
 
 
 @contextmanager

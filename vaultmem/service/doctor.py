@@ -123,6 +123,6 @@ def _problems(memory: Memory) -> Check:
     return Check(
         "problems",
         False,
-        f"{len(found)} in {len({p.path for p in found})} files; first {first.path}: {first.message}",
+        f"{len(found)}; the first: {first.path}: {first.message}",
         "`vaultmem lint` lists them; the notes are found all the same.",
     )

@@ -1,4 +1,4 @@
-"""Freshness: an answer comes from an index that has looked at the vault, or says that it has not."""
+"""Freshness: the index looks at the vault before it answers, or the answer says it did not."""
 
 from vaultmem.model.errors import (
     DiskFull,
@@ -31,8 +31,8 @@ def make_ready(memory: Memory) -> tuple[str, ...]:
     cost = float(sidecar.meta("look_seconds") or 0.0)
     if wish == "auto" and cost > PATIENCE_SECONDS:
         return (
-            f"The vault was not looked at: that takes {cost:.1f} s. Run `vaultmem index` to be sure, "
-            "or set search.refresh to always.",
+            f"The vault was not looked at, which takes {cost:.1f} s. Run `vaultmem index` to be "
+            "sure, or set search.refresh to always.",
         )
     try:
         index(memory, IndexRequest())

@@ -48,7 +48,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "chunk.max_pieces",
         int,
-        200,
+        180,
         "Estimated word pieces of a passage, its headings included.",
         40,
     ),

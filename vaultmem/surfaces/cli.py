@@ -128,7 +128,9 @@ def _error_codes() -> str:
     """The codes of the error kinds, one line each, from the tree itself."""
     from vaultmem.model.errors import all_errors
 
-    kinds = [(kind.exit_code, kind.code, (kind.__doc__ or "").split("\n")[0]) for kind in all_errors()]
+    kinds = [
+        (kind.exit_code, kind.code, (kind.__doc__ or "").split("\n")[0]) for kind in all_errors()
+    ]
     lines = [f"  {code:2}  {name}: {about}" for code, name, about in kinds]
     return "\n".join([*lines, f" {INTERRUPTED}  interrupted"])
 

@@ -48,19 +48,20 @@ def match_renames(
     """
     pairs: list[tuple[str, str]] = []
     taken: set[str] = set()
-    for marks, mark_of in (
-        (new_hashes, lambda known: known.sha256),
-        (new_identities, lambda known: known.identity),
+    old_hashes = {path: stored[path].sha256 for path in missing}
+    old_identities = {path: known for path in old_hashes if (known := stored[path].identity)}
+    for old_marks, new_marks in (
+        (old_hashes, new_hashes),
+        (old_identities, new_identities),
     ):
         by_mark: dict[str, list[str]] = {}
-        for path, mark in sorted(marks.items()):
+        for path, mark in sorted(new_marks.items()):
             if path not in taken:
                 by_mark.setdefault(mark, []).append(path)
         done = {old for old, _ in pairs}
-        for old in sorted(set(missing) - done):
-            mark = mark_of(stored[old])
-            candidates = by_mark.get(mark) if mark is not None else None
-            if not candidates:
+        for old, mark in sorted(old_marks.items()):
+            candidates = by_mark.get(mark)
+            if not candidates or old in done:
                 continue
             name = old.rsplit("/", 1)[-1]
             found = next((p for p in candidates if p.rsplit("/", 1)[-1] == name), candidates[0])

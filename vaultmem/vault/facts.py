@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-
 from vaultmem.model.note import Note
 from vaultmem.vault.paths import is_hidden, vault_path
 from vaultmem.vault.read import OBSIDIAN_FILE_BYTES, read_file

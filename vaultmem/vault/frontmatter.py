@@ -6,7 +6,7 @@ any other, and a key given twice makes the block invalid.
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from vaultmem.model.note import Frontmatter, Problem
 
@@ -151,7 +151,7 @@ def _handler() -> "YAMLHandler":
 
     loader = _loader()
 
-    class Yaml12Handler(handlers.YAMLHandler):  # type: ignore[misc]
+    class Yaml12Handler(handlers.YAMLHandler):
         def load(self, fm: str, **kwargs: object) -> Any:
             return super().load(fm, Loader=loader)
 
@@ -166,7 +166,7 @@ def _loader() -> type:
     base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Core12Loader(base):  # type: ignore[misc, valid-type]
-        yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+        yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
         def flatten_mapping(self, node: object) -> None:
             """Merge keys are YAML 1.1; here `<<` is a key like any other."""

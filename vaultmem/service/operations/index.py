@@ -171,7 +171,9 @@ class _Run:
             remove_note(self.sidecar, path, names)
             done += 1
         indexed = {"renamed": 0, "changed": 0, "added": 0}
-        work = [("renamed", new, old) for old, new in delta.renamed]
+        work: list[tuple[str, str, str | None]] = [
+            ("renamed", new, old) for old, new in delta.renamed
+        ]
         work += [("changed", path, None) for path in delta.changed]
         work += [("added", path, None) for path in delta.added]
         rules = self.memory.kind_rules
