@@ -13,9 +13,9 @@ from vaultmem.model.chunk import Chunk
 # Bump when rows change, so that sidecars are rebuilt.
 DOCUMENTS_VERSION = 1
 
-# A window is the passage with its neighbours, while all of it stays within this many words and
-# two neighbours a side.
-WINDOW_WORDS = 150
+# A window is the passage with its neighbours, while all of it stays within this many word pieces
+# (150 words of prose; fewer where links and code make words long) and two neighbours a side.
+WINDOW_PIECES = 220
 WINDOW_REACH = 2
 
 COLUMNS = ("title", "aliases", "headings", "tags", "properties", "path", "body")
@@ -66,10 +66,10 @@ def documents(fields: SearchedFields, chunks: Sequence[Chunk]) -> Documents:
         else (title, "", trail, "", "", "", body)
         for index, (trail, body) in enumerate(zip(trails, bodies, strict=True))
     )
-    words = [len(body.split()) for body in bodies]
+    pieces = [chunk.pieces for chunk in chunks]
     windows: list[Row | None] = []
     for index in range(len(chunks)):
-        first, after = _window(words, index)
+        first, after = _window(pieces, index)
         if after - first == 1:
             windows.append(None)
             continue
@@ -81,10 +81,10 @@ def documents(fields: SearchedFields, chunks: Sequence[Chunk]) -> Documents:
     return Documents(passages, tuple(windows), (*note, "\n".join(bodies)))
 
 
-def _window(words: Sequence[int], index: int) -> tuple[int, int]:
+def _window(pieces: Sequence[int], index: int) -> tuple[int, int]:
     """The (first, after) indexes of the passages around one, taken before and after in turn."""
     first, after = index, index + 1
-    total = words[index]
+    total = pieces[index]
     growing = {"before", "after"}
     turn = "before"
     while growing:
@@ -93,12 +93,12 @@ def _window(words: Sequence[int], index: int) -> tuple[int, int]:
             near = index - WINDOW_REACH <= neighbour <= index + WINDOW_REACH
             if (
                 not near
-                or not 0 <= neighbour < len(words)
-                or total + words[neighbour] > WINDOW_WORDS
+                or not 0 <= neighbour < len(pieces)
+                or total + pieces[neighbour] > WINDOW_PIECES
             ):
                 growing.discard(turn)
             else:
-                total += words[neighbour]
+                total += pieces[neighbour]
                 first, after = min(first, neighbour), max(after, neighbour + 1)
         turn = "after" if turn == "before" else "before"
     return first, after

@@ -6,8 +6,10 @@ sentences, then words.
 
 Among boundaries of one strength the winner is decided by a hash of the text that follows it, so
 the cuts form a treap over the section: whether a boundary is a cut depends only on the stretch in
-which it is the strongest, not on where counting began. An edit therefore moves the cuts next to it
-and no others (simulated over 1,500 random edits: more than three passages change in under 0.5 %).
+which it is the strongest, not on where counting began. Pieces that came out small are then joined
+again, weakest boundary first. An edit therefore moves the cuts next to it and no others: over
+1,500 random edits of each of five kinds of section, more than three passages changed in at most
+1.1 % (cutting greedily from the top: 12 %).
 """
 
 import re
@@ -15,11 +17,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 from zlib import crc32
 
 from vaultmem.model.chunk import Chunk
 from vaultmem.model.note import Block, Heading, Note
-from vaultmem.vault.pieces import estimate_pieces
+from vaultmem.vault.pieces import estimate_pieces, measure_pieces
 
 # Bump when cuts or keys change, so that sidecars are rebuilt.
 CHUNKER_VERSION = 1
@@ -35,13 +39,12 @@ _WORD = re.compile(r"\s+")
 _HARD_CUT = 200
 
 
-@dataclass(frozen=True, slots=True)
-class _Boundary:
-    """A place where a passage may begin."""
+class _Boundary(NamedTuple):
+    """A place where a passage may begin; the smallest wins (a tuple: a long note has thousands)."""
 
-    offset: int
     strength: int  # 0 is strongest
-    order: int  # hash of what follows; smaller wins
+    order: int  # hash of what follows
+    offset: int
 
 
 def chunk_note(note: Note, *, max_pieces: int) -> tuple[Chunk, ...]:
@@ -54,10 +57,7 @@ def chunk_note(note: Note, *, max_pieces: int) -> tuple[Chunk, ...]:
     chunks: list[Chunk] = []
     seen: dict[str, int] = {}
     for section in _sections(note):
-        budget = max(
-            int(max_pieces * MIN_TEXT_SHARE),
-            max_pieces - estimate_pieces(" ".join(section.trail)) if section.trail else max_pieces,
-        )
+        budget = max(int(max_pieces * MIN_TEXT_SHARE), max_pieces - section.trail_pieces)
         for start, end in _cut(note, section, budget, starts, block_lines):
             chunk = _make(note.text, section, start, end, starts, seen)
             if chunk is not None:
@@ -74,6 +74,7 @@ class _Section:
     """A heading and what stands under it, up to the next heading of any rank."""
 
     trail: tuple[str, ...]
+    trail_pieces: int
     start: int
     body: int  # behind the heading line
     end: int
@@ -84,7 +85,7 @@ def _sections(note: Note) -> Iterator[_Section]:
     headings = note.headings
     first = headings[0].start if headings else text_end
     if first > note.frontmatter.end:
-        yield _Section((), note.frontmatter.end, note.frontmatter.end, first)
+        yield _Section((), 0, note.frontmatter.end, note.frontmatter.end, first)
     open_headings: list[Heading] = []
     for index, heading in enumerate(headings):
         while open_headings and open_headings[-1].level >= heading.level:
@@ -93,43 +94,88 @@ def _sections(note: Note) -> Iterator[_Section]:
         end = headings[index + 1].start if index + 1 < len(headings) else text_end
         body = heading.body if 0 <= heading.body <= end else end
         trail = tuple(h.text[:MAX_TRAIL_CHARS] for h in open_headings)
-        yield _Section(trail, heading.start, body, end)
+        yield _Section(trail, estimate_pieces(" ".join(trail)), heading.start, body, end)
 
 
 def _cut(
     note: Note, section: _Section, budget: int, starts: Sequence[int], block_lines: Sequence[int]
-) -> Iterator[tuple[int, int]]:
+) -> list[tuple[int, int]]:
     """The (start, end) offsets of a section's passages, in order."""
     text = note.text
-    if estimate_pieces(text[section.start : section.end]) <= budget:
-        yield section.start, section.end
-        return
-    boundaries = _block_boundaries(note, section, starts, block_lines)
+    if measure_pieces(text[section.start : section.end]) <= budget:
+        return [(section.start, section.end)]
+    blocks = _block_boundaries(note, section, starts, block_lines)
+    costs: dict[int, float] = {}  # where a piece begins -> what it costs
+    cuts: list[_Boundary] = []
     # A stack, not recursion: a note of a million lines must not end the process.
-    pending = [(section.start, section.end, boundaries, 0)]
-    while pending:
-        start, end, inside, level = pending.pop()
-        if estimate_pieces(text[start:end]) <= budget:
-            yield start, end
-            continue
-        while not inside and level < len(_FINER):
-            inside = _finer(text, max(start, section.body), end, level)
-            level += 1
-        if not inside:
-            yield start, end
-            continue
-        at = _strongest(inside)
-        offset = inside[at].offset
-        # Last in, first out: the right half waits below the left one.
-        pending.append((offset, end, inside[at + 1 :], level))
-        pending.append((start, offset, inside[:at], level))
+    runs = [_run(text, section.start, section.end, blocks, 0)]
+    while runs:
+        run = runs.pop()
+        pending = [(0, len(run.points) - 1)]
+        while pending:
+            low, high = pending.pop()
+            cost = run.costs[high] - run.costs[low]
+            if cost <= budget:
+                costs[run.points[low]] = cost
+            elif high - low > 1:
+                at = _strongest(run.boundaries, low, high - 1)
+                cuts.append(run.boundaries[at])
+                pending += ((low, at + 1), (at + 1, high))
+            else:
+                start, end = run.points[low], run.points[high]
+                finer, level = _finer(text, max(start, section.body), end, run.level)
+                if finer:
+                    runs.append(_run(text, start, end, finer, level))
+                else:
+                    costs[start] = cost
+    return _joined(section, cuts, costs, budget)
 
 
-def _strongest(boundaries: Sequence[_Boundary]) -> int:
-    """Index of the winner; among equals the middle one, so that equal lines split evenly."""
-    best = min((b.strength, b.order) for b in boundaries)
-    equals = [i for i, b in enumerate(boundaries) if (b.strength, b.order) == best]
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A stretch with boundaries of one fineness, and what it costs up to each."""
+
+    points: list[int]  # start, the boundaries' offsets, end
+    costs: list[float]  # pieces from the start to each point
+    boundaries: list[_Boundary]  # boundaries[i] stands at points[i + 1]
+    level: int
+
+
+def _run(text: str, start: int, end: int, boundaries: list[_Boundary], level: int) -> _Run:
+    points = [start, *(boundary.offset for boundary in boundaries), end]
+    pieces = (measure_pieces(text[a:b]) for a, b in pairwise(points))
+    return _Run(points, list(accumulate(pieces, initial=0.0)), boundaries, level)
+
+
+def _strongest(boundaries: Sequence[_Boundary], low: int, high: int) -> int:
+    """Index of the winner in [low, high); among equals the middle one: equal lines split evenly."""
+    strength, order, _ = min(boundaries[low:high])
+    equals = [
+        i
+        for i in range(low, high)
+        if boundaries[i].order == order and boundaries[i].strength == strength
+    ]
     return equals[len(equals) // 2]
+
+
+def _joined(
+    section: _Section, cuts: list[_Boundary], costs: dict[int, float], budget: int
+) -> list[tuple[int, int]]:
+    """Pieces between the cuts, neighbours joined while they fit, weakest boundary first."""
+    ends: dict[int, int] = {}
+    begins: dict[int, int] = {}
+    at = section.start
+    for offset in (*sorted(cut.offset for cut in cuts), section.end):
+        ends[at], begins[offset] = offset, at
+        at = offset
+    for cut in sorted(cuts, reverse=True):
+        begin = begins[cut.offset]
+        together = costs[begin] + costs[cut.offset]
+        if together <= budget:
+            end = ends.pop(cut.offset)
+            del begins[cut.offset], costs[cut.offset]
+            ends[begin], begins[end], costs[begin] = end, begin, together
+    return sorted(ends.items())
 
 
 def _block_boundaries(
@@ -146,7 +192,7 @@ def _block_boundaries(
         if block.first > first_line and strength < strengths.get(block.first, 1000):
             strengths[block.first] = strength
     return [
-        _Boundary(starts[line], strengths[line], _order(note.text, starts[line]))
+        _Boundary(strengths[line], _order(note.text, starts[line]), starts[line])
         for line in sorted(strengths)
         if section.body < starts[line] < section.end
     ]
@@ -163,17 +209,26 @@ def _order(text: str, offset: int) -> int:
     return (crc32(head) * 2654435761) & 0xFFFFFFFF
 
 
-# Finer and finer places to cut, for a block that is too long by itself.
+# Finer and finer places to cut, for a block that is too long by itself;
+# each weaker than any boundary between blocks.
+_FINER_STRENGTH = 1000
 _FINER = (_LINE, _SENTENCE, _WORD, None)
 
 
-def _finer(text: str, start: int, end: int, level: int) -> list[_Boundary]:
-    pattern = _FINER[level]
-    if pattern is None:
-        offsets = range(start + _HARD_CUT, end, _HARD_CUT)
-        return [_Boundary(o, 0, _order(text, o)) for o in offsets]
-    found = (match.end() for match in pattern.finditer(text, start, end))
-    return [_Boundary(o, 0, _order(text, o)) for o in found if start < o < end]
+def _finer(text: str, start: int, end: int, level: int) -> tuple[list[_Boundary], int]:
+    """Boundaries of the first fineness that has any, and the level behind it."""
+    while level < len(_FINER):
+        pattern = _FINER[level]
+        level += 1
+        if pattern is None:
+            found = list(range(start + _HARD_CUT, end, _HARD_CUT))
+        else:
+            found = [match.end() for match in pattern.finditer(text, start, end)]
+        strength = _FINER_STRENGTH * level
+        boundaries = [_Boundary(strength, _order(text, o), o) for o in found if start < o < end]
+        if boundaries:
+            return boundaries, level
+    return [], level
 
 
 def _make(
@@ -205,7 +260,7 @@ def _make(
         end=last,
         text=slice_,
         body=min(section.body - first, len(slice_)) if opens else 0,
-        pieces=estimate_pieces(slice_) + (estimate_pieces(" ".join(section.trail))),
+        pieces=estimate_pieces(slice_) + section.trail_pieces,
     )
 
 

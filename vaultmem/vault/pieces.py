@@ -28,6 +28,11 @@ _OTHER = re.compile("[\u0370-\u1aff\u1c00-\u1dff\ua000-\uabff\U00010000-\U0001ff
 
 def estimate_pieces(text: str) -> int:
     """Estimated word pieces of `text`, at least 1."""
+    return int(measure_pieces(text)) + 1
+
+
+def measure_pieces(text: str) -> float:
+    """The same before rounding: what two texts cost together is what each costs, summed."""
     plain = text.encode("ascii", "ignore")
     marks = plain.translate(None, _LETTERS_AND_BLANKS)
     punctuation = len(marks.translate(None, _DIGITS))
@@ -36,9 +41,9 @@ def estimate_pieces(text: str) -> int:
     pieces = punctuation * _PUNCTUATION + digits * _DIGIT
     foreign = len(text) - len(plain)
     if not foreign:
-        return int(pieces + letters * _LETTER) + 1
+        return pieces + letters * _LETTER
     cjk = len(_CJK.findall(text))
     other = len(_OTHER.findall(text))
     accented = foreign - cjk - other
     letter = _ACCENTED_LETTER if accented > _ACCENTED_SHARE * letters else _LETTER
-    return int(pieces + letters * letter + accented + cjk + other * _OTHER_LETTER) + 1
+    return pieces + letters * letter + accented + cjk + other * _OTHER_LETTER
