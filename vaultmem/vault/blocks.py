@@ -54,7 +54,7 @@ def block_structure(text: str, line_starts: "Sequence[int]", skip_lines: int) ->
         at = line_starts[skip_lines] if skip_lines < len(line_starts) else len(text)
         source = "\n" * skip_lines + text[at:]
     structure = _collect(_markdown().parse(source), line_starts)
-    if "%%" in source or "$$" in source:
+    if _opens_hidden_block(source):
         lines = source.split("\n")
         if _hide_comments_and_math(lines, structure.code):
             structure = _collect(_markdown().parse("\n".join(lines)), line_starts)
@@ -101,6 +101,20 @@ def _collect(tokens: "Sequence[Token]", line_starts: "Sequence[int]") -> Structu
                 )
             )
     return Structure(tuple(headings), tuple(blocks), tuple(code), tuple(inline))
+
+
+def _opens_hidden_block(source: str) -> bool:
+    """Whether some line begins with `%%` or `$$` and does not close it again."""
+    for mark in ("%%", "$$"):
+        at = source.find(mark)
+        while at >= 0:
+            line = source.rfind("\n", 0, at) + 1
+            end = source.find("\n", at)
+            end = len(source) if end < 0 else end
+            if not source[line:at].strip(" \t>") and source.find(mark, at + 2, end) < 0:
+                return True
+            at = source.find(mark, end)
+    return False
 
 
 def _hide_comments_and_math(lines: list[str], code: "Sequence[tuple[int, int]]") -> bool:

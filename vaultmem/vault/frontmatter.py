@@ -6,12 +6,13 @@ any other, and a key given twice makes the block invalid.
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from vaultmem.model.note import Frontmatter, Problem
 
 if TYPE_CHECKING:
     from frontmatter.default_handlers import YAMLHandler
+    from yaml import Node, ScalarNode
 
 # An alias bomb loads in an instant and never ends when it is walked: bound the walk, not the load.
 MAX_BLOCK_CHARS = 64 * 1024
@@ -66,7 +67,7 @@ def _load(path: str, block: str) -> tuple[dict[str, object] | None, Problem | No
     if not block.strip():
         return {}, None
     try:
-        loaded: object = _handler().load(block)
+        properties = _handler().load(block)
     except Exception as error:  # noqa: BLE001 - ValueError, RecursionError and more; see below
         # PyYAML raises six kinds on hostile blocks; whatever it is, the body is indexed anyway.
         line, reason = _explain(error)
@@ -76,19 +77,11 @@ def _load(path: str, block: str) -> tuple[dict[str, object] | None, Problem | No
             "frontmatter-invalid",
             f"The properties are not valid YAML ({reason}); the text is indexed without them.",
         )
-    if loaded is None:
+    if properties is None:
         return {}, None
-    if not isinstance(loaded, dict):
-        return None, Problem(
-            path,
-            1,
-            "frontmatter-not-a-mapping",
-            f"The properties block holds a {type(loaded).__name__}, not `key: value` lines; "
-            "the text is indexed without it.",
-        )
-    plain = _Plain()
-    properties = {_key(key): plain.value(value, 1) for key, value in loaded.items()}
-    if plain.nodes > MAX_NODES or plain.too_deep:
+    if isinstance(properties, dict):
+        return properties, None
+    if properties is _TOO_LARGE:
         return None, Problem(
             path,
             1,
@@ -96,32 +89,13 @@ def _load(path: str, block: str) -> tuple[dict[str, object] | None, Problem | No
             f"The properties expand to more than {MAX_NODES:,} values or {MAX_DEPTH} levels; "
             "the text is indexed without them.",
         )
-    return properties, None
-
-
-class _Plain:
-    """Copies loaded YAML into plain JSON values, counting nodes so that a bomb stays small."""
-
-    def __init__(self) -> None:
-        self.nodes = 0
-        self.too_deep = False
-
-    def value(self, value: object, depth: int) -> object:
-        self.nodes += 1
-        if self.nodes > MAX_NODES:
-            return None
-        if depth > MAX_DEPTH:
-            self.too_deep = True
-            return None
-        if isinstance(value, list):
-            return [self.value(part, depth + 1) for part in value[: MAX_NODES + 1]]
-        if isinstance(value, dict):
-            return {_key(key): self.value(part, depth + 1) for key, part in value.items()}
-        if isinstance(value, float) and value - value != 0:
-            return str(value)  # JSON has no infinity and no NaN
-        if value is None or isinstance(value, bool | int | float | str):
-            return value
-        return str(value)
+    return None, Problem(
+        path,
+        1,
+        "frontmatter-not-a-mapping",
+        f"The properties block holds a {type(properties).__name__}, not `key: value` lines; "
+        "the text is indexed without it.",
+    )
 
 
 def _key(key: object) -> str:
@@ -146,7 +120,7 @@ def _explain(error: Exception) -> tuple[int, str]:
 
 @cache
 def _handler() -> "YAMLHandler":
-    """python-frontmatter's YAML handler, loading by YAML 1.2 core rules."""
+    """python-frontmatter's YAML handler, loading by YAML 1.2 core rules into plain JSON values."""
     import frontmatter.default_handlers as handlers
 
     loader = _loader()
@@ -158,69 +132,116 @@ def _handler() -> "YAMLHandler":
     return Yaml12Handler()
 
 
+# What loading gives for a block that is too much to walk.
+_TOO_LARGE = object()
+
+_NULL = frozenset(("", "~", "null", "Null", "NULL"))
+_BOOL = {
+    word: value
+    for value, words in ((True, ("true", "True", "TRUE")), (False, ("false", "False", "FALSE")))
+    for word in words
+}
+_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+)
+_TAG = "tag:yaml.org,2002:"
+# Tags of YAML 1.1 whose values are shown as they are written.
+_AS_WRITTEN = frozenset(_TAG + name for name in ("binary", "timestamp", "set", "omap", "pairs"))
+
+
 @cache
 def _loader() -> type:
-    """A safe loader (libyaml's where it is there) with the YAML 1.2 core schema."""
+    """A loader (libyaml's where it is there) that turns nodes into plain values itself.
+
+    It constructs nothing but JSON values, so no tag can run code, and it counts while it walks.
+    """
     import yaml
 
     base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Core12Loader(base):  # type: ignore[misc, valid-type]
-        yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+        def get_single_data(self) -> object:
+            node = self.get_single_node()
+            if node is None:
+                return None
+            self.nodes = 0
+            value = self.plain(node, 0)
+            return _TOO_LARGE if self.nodes > MAX_NODES else value
 
-        def flatten_mapping(self, node: object) -> None:
-            """Merge keys are YAML 1.1; here `<<` is a key like any other."""
+        def resolve(self, kind: type, value: str, implicit: object) -> str:
+            if kind is yaml.ScalarNode:
+                plain = isinstance(implicit, tuple) and implicit[0]
+                return _TAG + (_core_type(value) if plain else "str")
+            return _TAG + ("seq" if kind is yaml.SequenceNode else "map")
 
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            mapping: dict[Any, Any] = {}
+        def plain(self, node: yaml.Node, depth: int) -> object:
+            self.nodes += 1
+            if depth > MAX_DEPTH:
+                self.nodes = MAX_NODES + 1
+            if self.nodes > MAX_NODES:
+                return None
+            if isinstance(node, yaml.ScalarNode):
+                return _scalar(node)
+            if isinstance(node, yaml.SequenceNode):
+                _known(node, ("seq",))
+                return [self.plain(part, depth + 1) for part in node.value]
+            _known(node, ("map",))
+            mapping: dict[str, object] = {}
             for key_node, value_node in node.value:
-                key = self.construct_object(key_node, deep=True)
-                try:
-                    twice = key in mapping
-                except TypeError:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, "a key is a list or a mapping", key_node.start_mark
-                    ) from None
-                if twice:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {str(key)[:40]!r} is given twice", key_node.start_mark
-                    )
-                mapping[key] = self.construct_object(value_node, deep=deep)
+                if not isinstance(key_node, yaml.ScalarNode):
+                    raise _refused(key_node, "a key is a list or a mapping")
+                key = _key(_scalar(key_node))
+                if key in mapping:
+                    raise _refused(key_node, f"the key {key[:40]!r} is given twice")
+                mapping[key] = self.plain(value_node, depth + 1)
             return mapping
 
-        def construct_core_int(self, node: yaml.ScalarNode) -> int:
-            value = str(self.construct_scalar(node))
-            if value.startswith("0o"):
-                return int(value[2:], 8)
-            if value.startswith("0x"):
-                return int(value[2:], 16)
-            return int(value)
-
-        def construct_core_float(self, node: yaml.ScalarNode) -> float:
-            value = str(self.construct_scalar(node)).lower()
-            if value.endswith(".inf"):
-                return float("-inf") if value.startswith("-") else float("inf")
-            return float("nan") if value == ".nan" else float(value)
-
-        def construct_core_bool(self, node: yaml.ScalarNode) -> bool:
-            return str(self.construct_scalar(node)).lower() == "true"
-
-    def add(tag: str, pattern: str, first: str) -> None:
-        Core12Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), first)
-
-    add("null", r"^(?:~|null|Null|NULL|)$", "~nN\0")
-    Core12Loader.yaml_implicit_resolvers.setdefault("", []).append(
-        ("tag:yaml.org,2002:null", re.compile(r"^$"))
-    )
-    add("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF")
-    add("int", r"^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$", "-+0123456789")
-    add(
-        "float",
-        r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
-        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
-        "-+.0123456789",
-    )
-    Core12Loader.add_constructor("tag:yaml.org,2002:int", Core12Loader.construct_core_int)
-    Core12Loader.add_constructor("tag:yaml.org,2002:float", Core12Loader.construct_core_float)
-    Core12Loader.add_constructor("tag:yaml.org,2002:bool", Core12Loader.construct_core_bool)
     return Core12Loader
+
+
+def _core_type(text: str) -> str:
+    """The YAML 1.2 core type of an unquoted scalar."""
+    if text in _NULL:
+        return "null"
+    if text in _BOOL:
+        return "bool"
+    # Numbers begin with one of these; nearly every text does not.
+    if text[0] in "0123456789+-.":
+        if _INT.fullmatch(text):
+            return "int"
+        if _FLOAT.fullmatch(text):
+            return "float"
+    return "str"
+
+
+def _scalar(node: "ScalarNode") -> object:
+    text = str(node.value)
+    match node.tag.removeprefix(_TAG):
+        case "str":
+            return text
+        case "null":
+            return None
+        case "bool" if text in _BOOL:
+            return _BOOL[text]
+        case "int" if _INT.fullmatch(text):
+            return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+        case "float" if _FLOAT.fullmatch(text):
+            if text[-1] in "fFnN":
+                return text.lower()  # JSON has no infinity and no NaN
+            return float(text)
+    _known(node, ())
+    return text
+
+
+def _known(node: "Node", types: tuple[str, ...]) -> None:
+    """Refuse a tag that asks for something else than plain values."""
+    if node.tag.removeprefix(_TAG) not in types and node.tag not in _AS_WRITTEN:
+        raise _refused(node, f"the tag {node.tag[:60]} is not supported")
+
+
+def _refused(node: "Node", problem: str) -> Exception:
+    import yaml
+
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)

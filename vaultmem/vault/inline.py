@@ -161,10 +161,12 @@ def _markdown_links(
     text: str, line_starts: Sequence[int], start: int, found: list[tuple[int, int, Link]]
 ) -> None:
     for match in _DESTINATION.finditer(text, start):
+        destination = match.group(1) if match.group(1) is not None else match.group(2)
+        if not destination or _SCHEME.match(destination):
+            continue  # leads out of the vault, as most do
         begin = _opening_bracket(text, match.start(), start)
         if begin is None:
             continue
-        destination = match.group(1) if match.group(1) is not None else match.group(2)
         embed = begin > 0 and text[begin - 1] == "!" and not _escaped(text, begin - 1)
         link = markdown_link(
             destination,

@@ -14,7 +14,9 @@ def vault_path(path: str) -> str:
     """
     if not path.isascii():
         path = unicodedata.normalize("NFC", path).translate(_NO_BREAK_SPACES)
-    return _SLASHES.sub("/", path).strip("/")
+    if "\\" in path or "//" in path:
+        path = _SLASHES.sub("/", path)
+    return path.strip("/")
 
 
 def name_from_disk(name: str) -> str:

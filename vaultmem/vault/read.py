@@ -171,9 +171,9 @@ def _read_once(path: "str | Path", folder: int | None, limit: int) -> bytes | Un
 
 
 def _read_all(descriptor: int, size: int) -> bytes:
-    """The file's bytes, and one more if it has grown past `size` meanwhile."""
+    """The file's bytes; more or fewer than `size` when it changed meanwhile."""
     data = os.read(descriptor, size + 1)
-    while len(data) <= size:
+    while len(data) < size:
         more = os.read(descriptor, size + 1 - len(data))
         if not more:
             break

@@ -32,9 +32,9 @@ from vaultmem.vault.scan import scan
 
 # A commit per note took a third of a first build (10.2 CPU-s against 5.9 on 6,571 notes), nearly
 # all of it writing the same few pages of the full-text index again and again. So a burst commits
-# about this many notes together, a quarter of a second's work; a note's rows and its hash still
+# about this many notes together, half a second's work; a note's rows and its hash still
 # stand or fall as one.
-BATCH_NOTES = 256
+BATCH_NOTES = 512
 
 
 @dataclass(frozen=True, slots=True)
