@@ -57,8 +57,10 @@ def documents(fields: SearchedFields, chunks: Sequence[Chunk]) -> Documents:
         prepare(fields.path),
     )
     bodies = [prepare(chunk.text[chunk.body :]) for chunk in chunks]
-    trails = [prepare(" ".join(chunk.trail)) for chunk in chunks]
-    own = [prepare(chunk.trail[-1]) if chunk.body and chunk.trail else "" for chunk in chunks]
+    # Each heading stands in the trail of every passage below it: prepare it once.
+    headings = {h: prepare(h) for h in {h for chunk in chunks for h in chunk.trail}}
+    trails = [" ".join([headings[heading] for heading in chunk.trail]) for chunk in chunks]
+    own = [headings[chunk.trail[-1]] if chunk.body and chunk.trail else "" for chunk in chunks]
     aliases, tags, properties, path = about
     passages = tuple(
         (title, aliases, trail, tags, properties, path, body)
@@ -74,9 +76,9 @@ def documents(fields: SearchedFields, chunks: Sequence[Chunk]) -> Documents:
             windows.append(None)
             continue
         around = [own[i] for i in range(first, after) if i != index and own[i]]
-        headings = " ".join([trails[index], *around])
+        nearby = " ".join([trails[index], *around])
         body = "\n".join(bodies[first:after])
-        windows.append((*passages[index][:2], headings, *passages[index][3:6], body))
+        windows.append((*passages[index][:2], nearby, *passages[index][3:6], body))
     note = (title, aliases, "\n".join(h for h in own if h), tags, properties, path)
     return Documents(passages, tuple(windows), (*note, "\n".join(bodies)))
 

@@ -20,9 +20,11 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u309f\u30a1-\u30ff\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
-# From the place where a CamelCase name gives itself away to its end.
-_CAMEL_REST = re.compile(r"(?:[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2})[A-Za-z0-9]*")
-_CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+# From the place where a CamelCase name gives itself away to its end; a word in capitals does the
+# same, and turns out to have one part.
+_CAMEL_REST = re.compile(r"[A-Za-z0-9][A-Z][A-Za-z0-9]*")
+# `PDFs` is one part, `HTTPServer` two.
+_CAMEL_PART = re.compile(r"[A-Z]{2,}s(?![A-Za-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 # Language names that lose their mark to the tokenizer, and the word people use instead.
 _MARKED = re.compile(r"(?<![A-Za-z0-9])([CFcf])(\+\+|#)(?![#+])")
 _MARKS = ("++", "C#", "c#", "F#", "f#")
@@ -38,7 +40,7 @@ def prepare(text: str) -> str:
     """The text as the full-text index sees it."""
     text = normalize(text)
     text = _with_camel_parts(text)
-    if any(mark in text for mark in _MARKS):
+    if ("#" in text or "++" in text) and any(mark in text for mark in _MARKS):
         text = _MARKED.sub(_with_word, text)
     if not text.isascii():
         text = _UNSPACED.sub(_pairs, text)

@@ -1,0 +1,164 @@
+"""Fixtures: vaults of real files with real sidecars, and a clock that stands still."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vaultmem.index.update import stored_files
+from vaultmem.service.application import Clock, Memory, Progress, open_memory
+from vaultmem.service.operations.index import IndexReply, IndexRequest, index
+from vaultmem.service.operations.search import SearchRequest, search
+from vaultmem.service.settings import load_settings
+
+# Long before any file of a test was written: every file is young, so every look reads its bytes.
+LONG_AGO_NS = int(datetime(2001, 9, 9, tzinfo=UTC).timestamp()) * 10**9
+# Long after: no file is young, so size, times and inode alone decide who is read.
+FAR_AHEAD_NS = int(datetime(2101, 1, 1, tzinfo=UTC).timestamp()) * 10**9
+
+# What may differ between two sidecars of one vault: row numbers, and when a file was looked at.
+CLOCKS = {"id", "mtime_ns", "ctime_ns", "inode", "read_ns"}
+
+
+@pytest.fixture
+def long_ago() -> Clock:
+    return Clock(now_ns=lambda: LONG_AGO_NS, elapsed=lambda: 0.0)
+
+
+@pytest.fixture
+def far_ahead() -> Clock:
+    return Clock(now_ns=lambda: FAR_AHEAD_NS, elapsed=lambda: 0.0)
+
+
+@pytest.fixture
+def write() -> Callable[[Path, Mapping[str, str | bytes]], None]:
+    """Write files below a folder: path -> text or bytes."""
+    return write_files
+
+
+def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    for path, content in files.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@pytest.fixture
+def open_vault(tmp_path: Path, long_ago: Clock) -> Iterator[Callable[..., Memory]]:
+    """Open a vault below tmp_path: open_vault(files, name=…, cache=…, clock=…, environment=…)."""
+    opened: list[Memory] = []
+
+    def open_one(
+        files: Mapping[str, str | bytes] | None = None,
+        *,
+        name: str = "vault",
+        cache: str = "cache",
+        clock: Clock | None = None,
+        progress: Progress | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Memory:
+        vault = tmp_path / name
+        vault.mkdir(exist_ok=True)
+        write_files(vault, files or {})
+        settings = load_settings(vault, tmp_path / cache, environment=environment or {})
+        memory = open_memory(settings, clock=clock or long_ago, progress=progress)
+        opened.append(memory)
+        return memory
+
+    yield open_one
+    for memory in opened:
+        memory.close()
+
+
+@pytest.fixture
+def indexed(open_vault: Callable[..., Memory]) -> Callable[..., Memory]:
+    """Open a vault as `open_vault` does, and index it."""
+
+    def open_indexed(*arguments: Any, **options: Any) -> Memory:
+        memory = open_vault(*arguments, **options)
+        index(memory, IndexRequest())
+        return memory
+
+    return open_indexed
+
+
+@pytest.fixture
+def run_index() -> Callable[[Memory], IndexReply]:
+    """Bring the index up to date."""
+    return lambda memory: index(memory, IndexRequest())
+
+
+@pytest.fixture
+def find() -> Callable[..., list[str]]:
+    """Paths of the hits of a search, best first: find(memory, query, tags=…, limit=…)."""
+    return lambda memory, query, **options: [
+        hit.path for hit in search(memory, SearchRequest(query, **options)).hits
+    ]
+
+
+@pytest.fixture
+def note_rows() -> Callable[[Memory], dict[str, int]]:
+    """Note path -> row id."""
+
+    def rows(memory: Memory) -> dict[str, int]:
+        assert memory.sidecar is not None
+        assert stored_files(memory.sidecar)
+        return dict(memory.sidecar.connection.execute("SELECT path, id FROM note"))
+
+    return rows
+
+
+@pytest.fixture
+def links() -> Callable[[Memory], list[tuple[str, str, str | None]]]:
+    """(path, link text, where it leads) of every link, sorted."""
+
+    def rows(memory: Memory) -> list[tuple[str, str, str | None]]:
+        assert memory.sidecar is not None
+        return list(
+            memory.sidecar.connection.execute(
+                "SELECT note.path, link.target, link.resolved FROM link "
+                "JOIN note ON note.id = link.note ORDER BY note.path, link.ordinal"
+            )
+        )
+
+    return rows
+
+
+@pytest.fixture
+def canon() -> Callable[[Memory], list[str]]:
+    """Every row of a sidecar as text: ids replaced by paths and keys, without clocks, sorted."""
+    return canonical_rows
+
+
+def canonical_rows(memory: Memory) -> list[str]:
+    sidecar = memory.open_sidecar()
+    assert sidecar is not None
+    db = sidecar.connection
+    notes = dict(db.execute("SELECT id, path FROM note"))
+    chunks = {
+        chunk: f"{notes[note]} {key}"
+        for chunk, note, key in db.execute("SELECT id, note, key FROM chunk")
+    }
+    lines: list[str] = []
+    for table in ("meta", "note", "chunk", "link", "tag", "alias", "problem", "file"):
+        cursor = db.execute(f"SELECT * FROM {table}")
+        for row in cursor:
+            names = [column[0] for column in cursor.get_description()]
+            fields = {k: v for k, v in zip(names, row, strict=True) if k not in CLOCKS}
+            if "note" in fields:
+                fields["note"] = notes[fields["note"]]
+            if fields.get("key") not in ("last_indexed", "look_seconds"):
+                lines.append(f"{table} {fields}")
+    lines += [f"scan {row}" for row in db.execute("SELECT * FROM scan_problem")]
+    for table, owners in (("passage_text", chunks), ("window_text", chunks), ("note_text", notes)):
+        # Raises apsw.CorruptError when the index contradicts itself.
+        db.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('integrity-check', 0)")
+        db.execute(f"CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, {table}, instance)")
+        lines += [
+            f"{table} {owners[owner]} {column} {offset} {term}"
+            for term, owner, column, offset in db.execute("SELECT * FROM temp.words")
+        ]
+        db.execute("DROP TABLE temp.words")
+    return sorted(lines)
