@@ -132,6 +132,18 @@ def canon() -> Callable[[Memory], list[str]]:
     return canonical_rows
 
 
+@pytest.fixture
+def assert_equals_rebuild(open_vault: Callable[..., Memory]) -> Callable[[Memory], None]:
+    """Compare a sidecar row by row with one made from nothing."""
+
+    def compare(memory: Memory) -> None:
+        fresh = open_vault(name=memory.vault.name, cache="fresh", clock=memory.clock)
+        index(fresh, IndexRequest(rebuild=True))
+        assert canonical_rows(memory) == canonical_rows(fresh)
+
+    return compare
+
+
 def canonical_rows(memory: Memory) -> list[str]:
     sidecar = memory.open_sidecar()
     assert sidecar is not None

@@ -11,9 +11,10 @@ well. ``os.wait4`` and process groups exist on Unix only, and so does this scrip
 
 The vault is copied first and never written to. One run is the life of an index: cold index,
 unchanged index, one edit, one rename, cold search (a new process; the files it reads may well be
-in the page cache). In every step our tool and the peer take turns, so that a slow minute of the
-machine falls on both, and ratios are taken pair by pair. Our tool gets a fresh cache folder in
-every run, the peer a fresh ``HOME``.
+in the page cache), warm search (``warm_search.py``: the index stays open). In every step but the
+last our tool and the peer take turns, so that a slow minute of the machine falls on both, and
+ratios are taken pair by pair. Our tool gets a fresh cache folder in every run, the peer a fresh
+``HOME``.
 
 Linux carries the resident set of this script over to the child at its start, so a peak below
 ``peak_floor_mb`` (printed) means only "no more than that".
@@ -98,6 +99,8 @@ class Measurements:
     """By step, then by the name of the tool."""
     sidecar: dict[str, list[float]] = field(default_factory=dict)
     """Size of the state after the cold index by tool, in units of 10^6 bytes."""
+    warm: list[dict[str, float]] = field(default_factory=list)
+    """CPU milliseconds of a search with the index open: median_ms and p95_ms, one a run."""
     notes: int = 0
     hits: int = 0
     failures: list[str] = field(default_factory=list)
@@ -364,6 +367,7 @@ class Bench:
         self._vault.rename(run)
         self._index_step(RENAME, states)
         self._cold_search_step(states)
+        self._warm_search_step(states["ours"])
         for state in states.values():
             shutil.rmtree(state)
 
@@ -380,6 +384,14 @@ class Bench:
         for tool in self._tools:
             if tool.search:
                 self._measure(SEARCH, tool, tool.search, states[tool.name], check_search)
+
+    def _warm_search_step(self, state: Path) -> None:
+        """Searches through the Python interface, in one process of this script's own Python."""
+        script = Path(__file__).with_name("warm_search.py")
+        arguments = [sys.executable, str(script), str(self._vault.path), str(state), self._query]
+        _, output = run_child(arguments, dict(os.environ), self._scratch)
+        answer = parse_object(output)
+        self.seen.warm.append({name: float(str(answer[name])) for name in ("median_ms", "p95_ms")})
 
     def _measure(
         self,
@@ -440,6 +452,7 @@ def report(seen: Measurements, runs: int, query: str) -> dict[str, object]:
         "hits": seen.hits,
         "steps": {step: step_summary(by_tool) for step, by_tool in seen.samples.items()},
         "sidecar_mb": {name: summary(sizes) for name, sizes in seen.sidecar.items()},
+        "warm_search": seen.warm,
         "peak_floor_mb": round(peak_floor(), 1),
         "failures": list(dict.fromkeys(seen.failures)),
     }
@@ -478,6 +491,9 @@ def table(seen: Measurements, runs: int) -> str:
     for name, sizes in seen.sidecar.items():
         lines.append(f"sidecar of {name} after the cold index: {statistics.median(sizes):.2f} MB")
     lines.append(f"hits of the cold search: {seen.hits}")
+    for figure in ("median_ms", "p95_ms"):
+        value = statistics.median(warm[figure] for warm in seen.warm)
+        lines.append(f"warm search of ours, {figure} of CPU: {value:.2f}")
     lines.append(f"peaks below {peak_floor():.1f} MB are upper bounds")
     return "\n".join(lines)
 

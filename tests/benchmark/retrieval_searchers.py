@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
+import os
 import re
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -55,27 +54,26 @@ def open_python(vault: Path, cache: Path) -> Iterator[Searcher]:
     that the other searchers work where vaultmem is not installed. Its own errors are not
     caught: their traceback is what one wants to see.
     """
-    if importlib.util.find_spec("vaultmem") is None:
-        raise SearchError("vaultmem is not installed for this Python; or use --searcher bm25.")
-    settings_module = importlib.import_module("vaultmem.service.settings")
-    application = importlib.import_module("vaultmem.service.application")
-    index_module = importlib.import_module("vaultmem.service.operations.index")
-    search_module = importlib.import_module("vaultmem.service.operations.search")
+    from vaultmem.service.application import open_memory
+    from vaultmem.service.operations.index import IndexRequest, index
+    from vaultmem.service.operations.search import SearchRequest, search
+    from vaultmem.service.settings import load_settings
 
-    memory = application.open_memory(settings_module.load_settings(vault=vault, cache_dir=cache))
+    # The vault does not change between two queries, so it is not looked at before each.
+    environment = {**os.environ, "VAULTMEM_SEARCH_REFRESH": "never"}
+    memory = open_memory(load_settings(vault, cache, environment=environment))
 
     def ask(query: str, limit: int, passages: bool) -> list[Hit]:
-        request = search_module.SearchRequest(query=query, limit=limit, passages=passages)
+        request = SearchRequest(query=query, limit=limit, passages=passages)
         return [
-            Hit(hit.path, tuple(hit.heading), (hit.lines[0], hit.lines[1]), hit.score)
-            for hit in search_module.search(memory, request).hits
+            Hit(hit.path, hit.heading, hit.lines, hit.score) for hit in search(memory, request).hits
         ]
 
-    with ExitStack() as stack:
-        if hasattr(memory, "close"):
-            stack.callback(memory.close)
-        index_module.index(memory, index_module.IndexRequest())
+    try:
+        index(memory, IndexRequest())
         yield _Function(ask)
+    finally:
+        memory.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def spoil_the_schema(file: Path) -> None:
 def spoil_as_another_database(file: Path) -> None:
     file.unlink()
     connection = apsw.Connection(str(file))
-    connection.execute("CREATE TABLE meta (something, else)")
+    connection.execute("CREATE TABLE meta (something, other)")
     connection.close()
 
 

@@ -145,7 +145,11 @@ class Lookup:
             parameters += [folded, len(folded) + 1, folded + "/"]
         for path in filters.paths:
             folded = path.strip("/")
-            conditions.append("(path GLOB ? OR path = ? OR path = ? OR substr(path, 1, ?) = ?)")
+            # Both sides in lower case: `path:projects` means the folder Projects too.
+            conditions.append(
+                "(lower(path) GLOB lower(?) OR lower(path) IN (lower(?), lower(?)) "
+                "OR substr(lower(path), 1, ?) = lower(?))"
+            )
             parameters += [folded, folded, folded + ".md", len(folded) + 1, folded + "/"]
         if filters.kinds:
             marks = ", ".join("?" * len(filters.kinds))
@@ -169,6 +173,17 @@ class Lookup:
             f"SELECT id FROM note WHERE {' AND '.join(conditions)}",
             tuple(parameters),
         )
+
+    def newest_in(self, scope: Scope, limit: int) -> list[int]:
+        """Ids of the notes in scope, newest date first, then by path."""
+        return [
+            note
+            for (note,) in self._db.execute(
+                f"SELECT id FROM note WHERE id IN ({scope.condition}) "
+                "ORDER BY date DESC, path LIMIT ?",
+                (*scope.parameters, limit),
+            )
+        ]
 
     def notes_holding(self, word: Word, notes: Iterable[int]) -> set[int]:
         """Those of `notes` that hold the word anywhere, title and properties included."""

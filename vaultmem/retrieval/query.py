@@ -50,7 +50,14 @@ def parse_query(text: str, filters: Filters | None = None) -> Query:
     candidates = [word for token in tokens for word in _token_words(token)]
     meaningful = [word for word in candidates if not _is_stop(word)]
     words += meaningful if meaningful or words else candidates
-    return Query(text, _distinct(words), _distinct(excluded), found)
+    distinct = _distinct(words)
+    return Query(
+        text,
+        distinct[:MAX_WORDS],
+        _distinct(excluded)[:MAX_WORDS],
+        found,
+        dropped=max(0, len(distinct) - MAX_WORDS),
+    )
 
 
 def parse_day(text: str, *, last: bool) -> date | None:
@@ -156,4 +163,4 @@ def _distinct(words: list[Word]) -> tuple[Word, ...]:
     seen: dict[tuple[str, ...], Word] = {}
     for word in words:
         seen.setdefault(tuple(form.lower() for form in word.forms), word)
-    return tuple(seen.values())[:MAX_WORDS]
+    return tuple(seen.values())

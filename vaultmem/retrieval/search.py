@@ -46,19 +46,30 @@ def keyword_search(query: Query, lookup: Lookup, *, limit: int, passages: bool) 
     passages: every passage counts, not only the best of its note.
     """
     query, repaired = repair(query, lookup)
-    if not query.words:
-        return Ranking(query, (), repaired, ())
-    degraded: tuple[str, ...] = ()
     scope = lookup.scope(query.filters, query.required, query.excluded)
+    if not query.words:
+        listed = _listed(lookup, scope, limit) if scope and query.filters else ()
+        return Ranking(query, listed, repaired, ())
+    degraded: tuple[str, ...] = ()
+    if query.dropped:
+        degraded = (f"The question was long: its last {query.dropped} words were left out.",)
     scored = _scored(query, lookup, scope)
     if not scored and query.required:
         phrases = ", ".join(f'"{word.text}"' for word in query.required)
-        degraded = (f"No note holds {phrases} as written; its words were searched instead.",)
+        degraded += (f"No note holds {phrases} as written; its words were searched instead.",)
         query = replace(query, words=_loosened(query.words))
         scored = _scored(query, lookup, lookup.scope(query.filters, (), query.excluded))
     if not passages:
         scored = _best_per_note(scored)
     return Ranking(query, _with_evidence(scored[:limit], query, lookup), repaired, degraded)
+
+
+def _listed(lookup: Lookup, scope: Scope, limit: int) -> tuple[Ranked, ...]:
+    """What filters alone select: every note in scope by its opening passage, newest first."""
+    notes = lookup.newest_in(scope, limit)
+    first = lookup.first_passages(notes)
+    evidence = Evidence(channels=(), matched=(), missing=(), coverage=1.0, boosts={})
+    return tuple(Ranked(first[n].id, n, 0.0, weak=False, evidence=evidence) for n in notes)
 
 
 def _scored(query: Query, lookup: Lookup, scope: Scope | None) -> list[Scored]:

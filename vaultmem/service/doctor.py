@@ -1,6 +1,5 @@
 """Health checks: each has a stable id, an opinion, and what to do about it."""
 
-import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -78,8 +77,7 @@ def _cache_folder(memory: Memory) -> Check:
             f"{folder} cannot be written: {error.strerror}",
             "Choose another place with --cache-dir or VAULTMEM_CACHE_DIR.",
         )
-    inside = os.path.commonpath([memory.vault, memory.folder]) == str(memory.vault)
-    if inside and ".vaultmem" not in memory.folder.parts:
+    if memory.folder.is_relative_to(memory.vault) and ".vaultmem" not in memory.folder.parts:
         return Check(
             "cache-folder",
             False,

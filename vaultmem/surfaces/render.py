@@ -136,7 +136,7 @@ def render_lint(reply: LintReply) -> str:
 
 def render_status(reply: StatusReply) -> str:
     """How things stand."""
-    if reply.last_indexed is None:
+    if reply.last_indexed is None and not reply.notes:
         fresh = "not indexed yet"
     elif reply.fresh:
         fresh = "up to date"

@@ -185,6 +185,8 @@ class _Run:
         self.memory.progress.report("index", done, total)
         self._touch(delta.touched)
         put_scan_problems(self.sidecar, self.problems)
+        if not (delta.removed or any(indexed.values()) or known_files != self.snapshot.files):
+            return self._counts(delta, 0, 0, 0), 0  # what looked new could not be read
         now = datetime.fromtimestamp(self.memory.clock.now_ns() / 1e9, UTC)
         self.sidecar.set_meta("last_indexed", now.isoformat(timespec="seconds"))
         self.sidecar.set_meta("look_seconds", f"{looked:.3f}")
