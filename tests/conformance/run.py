@@ -285,7 +285,9 @@ def judge(case: Case) -> Verdict:
             return Verdict(case, False, f"raised {type(error).__name__}: {error}")
     expected, answer = _comparable(case.expect, found)
     return Verdict(
-        case, expected == answer, "" if expected == answer else f"expected {expected}, found {answer}"
+        case,
+        expected == answer,
+        "" if expected == answer else f"expected {expected}, found {answer}",
     )
 
 
@@ -332,7 +334,9 @@ def main(arguments: list[str]) -> int:
         if options.list and verdict.passed:
             print(f"passed  {verdict.case.id}  {verdict.case.area}  {verdict.case.op}")
         if not verdict.passed:
-            print(f"FAILED  {verdict.case.id}  {verdict.case.area}  {verdict.case.op}: {verdict.why}")
+            print(
+                f"FAILED  {verdict.case.id}  {verdict.case.area}  {verdict.case.op}: {verdict.why}"
+            )
     passed = sum(verdict.passed for verdict in verdicts)
     failed = len(verdicts) - passed
     print(f"{passed} passed, {failed} failed")

@@ -89,9 +89,7 @@ def test_a_block_ends_at_the_first_closing_fence_at_a_line_start(
 def test_what_is_no_block_for_obsidian_is_text(text: str) -> None:
     found, problems = read(text)
 
-    assert found == Frontmatter(
-        exists=False, valid=True, properties={}, text="", lines=0, end=0
-    )
+    assert found == Frontmatter(exists=False, valid=True, properties={}, text="", lines=0, end=0)
     assert problems == ()
 
 
@@ -202,7 +200,9 @@ def test_an_alias_stands_for_its_anchor() -> None:
     assert properties("a: &x [1, 2]\nb: *x") == {"a": [1, 2], "b": [1, 2]}
 
 
-@pytest.mark.parametrize("yaml", ["a: 1\na: 2", "o: {a: 1, a: 2}", "a: 1\n'a': 2", "x: 1\ny:\n- b: 1\n  b: 2"])
+@pytest.mark.parametrize(
+    "yaml", ["a: 1\na: 2", "o: {a: 1, a: 2}", "a: 1\n'a': 2", "x: 1\ny:\n- b: 1\n  b: 2"]
+)
 def test_a_key_given_twice_makes_the_block_invalid(yaml: str) -> None:
     problem = refused(yaml)
 
@@ -265,9 +265,7 @@ def test_explicit_tags_never_yield_objects() -> None:
 def bomb(levels: int, width: int = 10) -> str:
     """Aliases of aliases: width ** levels values when walked, a few lines when loaded."""
     lines = [f"a0: &a0 [{','.join(['x'] * width)}]"]
-    lines += [
-        f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * width)}]" for n in range(1, levels)
-    ]
+    lines += [f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * width)}]" for n in range(1, levels)]
     return "\n".join(lines)
 
 
@@ -355,17 +353,13 @@ def test_a_key_that_is_a_number_too_long_to_print_raises_nothing() -> None:
     read(block("? 0x" + "f" * 4000 + "\n: x"))
 
 
-yaml_like = st.lists(
-    st.sampled_from(
-        [
-            "a", "b", ": ", ":", "\n", "\n  ", "- ", "? ", "[", "]", "{", "}", ",", "&x ", "*x",
-            "!!", "!!set ", "!!omap ", "!!pairs ", "!!int ", "!!float ", "!!binary ", "!t ", "|", ">",
-            "'", '"', "#", " #", "---", "...", "%", "<<", "~", "true", "0x", "0o8", "1", "e5", ".",
-            "\t", "\\", "\0", "\x85", "\u2028", "\ufeff", "😀", "@", "`", "null", "=", "-",
-        ]
-    ),
-    max_size=40,
-).map("".join)
+yaml_parts = [
+    "a", "b", ": ", ":", "\n", "\n  ", "- ", "? ", "[", "]", "{", "}", ",", "&x ", "*x",
+    "!!", "!!set ", "!!omap ", "!!pairs ", "!!int ", "!!float ", "!!binary ", "!t ", "|", ">",
+    "'", '"', "#", " #", "---", "...", "%", "<<", "~", "true", "0x", "0o8", "1", "e5", ".",
+    "\t", "\\", "\0", "\x85", "\u2028", "\ufeff", "😀", "@", "`", "null", "=", "-",
+]  # fmt: skip
+yaml_like = st.lists(st.sampled_from(yaml_parts), max_size=40).map("".join)
 
 
 @settings(max_examples=400, deadline=None)

@@ -117,7 +117,14 @@ def test_the_vault_itself_may_be_reached_by_a_link(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["../outside.md", "sub/../../outside.md", "sub/../inside.md", "./../outside.md", "..", "sub/.."],
+    [
+        "../outside.md",
+        "sub/../../outside.md",
+        "sub/../inside.md",
+        "./../outside.md",
+        "..",
+        "sub/..",
+    ],
 )
 def test_a_path_that_climbs_is_refused(tmp_path: Path, path: str) -> None:
     put(tmp_path, "outside.md", b"secret")

@@ -58,8 +58,10 @@ def public_vault() -> Iterator[Path]:
         vault = Path(folder)
         vault.chmod(0o755)
         yield vault
-        for below, _, _ in os.walk(vault):
-            os.chmod(below, 0o755)
+        vault.chmod(0o755)
+        for below, folders, _ in os.walk(vault):
+            for folder_name in folders:
+                os.chmod(os.path.join(below, folder_name), 0o755)
 
 
 def test_notes_and_other_files_are_told_apart_at_any_depth(tmp_path: Path) -> None:

@@ -1,0 +1,142 @@
+"""One table of operations, every one of them reachable from the command line."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vaultmem.service.application import open_memory
+from vaultmem.service.operations import OPERATIONS
+from vaultmem.service.settings import load_settings
+from vaultmem.surfaces.json_reply import to_json
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+# Each operation: the command line that reaches it, and the request this is.
+REACHED: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "search": (["search", "pooling"], {"query": "pooling"}),
+    "read": (["read", "Home"], {"note": "Home"}),
+    "related": (["links", "Home"], {"note": "Home"}),
+    "status": (["status"], {}),
+    "index": (["index"], {}),
+    "inspect": (["why", "Home"], {"note": "Home"}),
+    "lint": (["lint"], {}),
+}
+
+# Each further field of a request: the arguments that set it, and to what.
+FIELDS: dict[tuple[str, str], tuple[list[str], object]] = {
+    ("search", "limit"): (["-k", "3"], 3),
+    ("search", "mode"): (["--mode", "semantic"], "semantic"),
+    ("search", "tags"): (["--tag", "people", "--tag", "error"], ("people", "error")),
+    ("search", "paths"): (["--path", "Projects"], ("Projects",)),
+    ("search", "kinds"): (["--kind", "meeting"], ("meeting",)),
+    ("search", "after"): (["--after", "2026-06"], "2026-06"),
+    ("search", "before"): (["--before", "2026-03"], "2026-03"),
+    ("search", "passages"): (["--passages"], True),
+    ("read", "max_chars"): (["--max-chars", "200"], 200),
+    ("index", "rebuild"): (["--rebuild"], True),
+}
+
+# Whole commands of their own, not options.
+COMMANDS: dict[tuple[str, str], tuple[list[str], object]] = {
+    ("status", "checks"): (["doctor"], True),
+    ("status", "settings"): (["config"], True),
+}
+
+
+class Asked:
+    """A sample vault to ask on the command line and through the table."""
+
+    def __init__(self, cache: Path) -> None:
+        self.cache = cache
+        self.vault = REPOSITORY / "sample_vault"
+
+    def command_line(self, arguments: list[str]) -> Any:
+        """The JSON of a command; `lint` and `doctor` may end with 1."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("VAULTMEM_")}
+        place = ["--vault", str(self.vault), "--cache-dir", str(self.cache)]
+        ended = subprocess.run(
+            [sys.executable, "-m", "vaultmem", *place, "--json", *arguments],
+            env=environment,
+            capture_output=True,
+            check=False,
+        )
+        assert ended.returncode in (0, 1), ended.stderr
+        return timeless(json.loads(ended.stdout))
+
+    def table(self, name: str, request: dict[str, Any]) -> Any:
+        """The reply of an operation, as a surface would give it."""
+        (operation,) = [operation for operation in OPERATIONS if operation.name == name]
+        memory = open_memory(load_settings(self.vault, self.cache, environment={}))
+        try:
+            reply = operation.run(memory, operation.request(**request))
+        finally:
+            memory.close()
+        assert type(reply) is operation.reply
+        return timeless(json.loads(to_json(reply)))
+
+
+def timeless(reply: Any) -> Any:
+    """A reply without what differs from run to run."""
+    reply.pop("seconds", None)
+    reply.pop("last_indexed", None)
+    for setting in reply.get("settings", []):
+        # Both name the cache folder, one by a flag and one by an argument.
+        setting.pop("source")
+    return reply
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
+    asked = Asked(tmp_path_factory.mktemp("operations"))
+    asked.command_line(["index"])
+    return asked
+
+
+def test_the_table_here_names_every_operation_and_every_field() -> None:
+    assert set(REACHED) == {operation.name for operation in OPERATIONS}
+    for operation in OPERATIONS:
+        there = {field.name for field in fields(operation.request)}
+        base = set(REACHED[operation.name][1])
+        further = {field for name, field in (*FIELDS, *COMMANDS) if name == operation.name}
+        assert base | further == there
+
+
+@pytest.mark.parametrize("name", REACHED)
+def test_an_operation_gives_the_command_line_its_whole_reply(asked: Asked, name: str) -> None:
+    arguments, request = REACHED[name]
+    assert asked.command_line(arguments) == asked.table(name, request)
+
+
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_an_option_reaches_the_operation_and_changes_its_reply(
+    asked: Asked, name: str, field: str
+) -> None:
+    arguments, request = REACHED[name]
+    option, value = FIELDS[name, field]
+    with_it = asked.command_line([*arguments, *option])
+    assert with_it == asked.table(name, {**request, field: value})
+    assert with_it != asked.command_line(arguments)
+
+
+@pytest.mark.parametrize(("name", "field"), COMMANDS)
+def test_a_command_of_its_own_reaches_the_operation(asked: Asked, name: str, field: str) -> None:
+    arguments, value = COMMANDS[name, field]
+    assert asked.command_line(arguments) == asked.table(name, {field: value})
+
+
+def test_every_operation_says_in_few_words_what_it_does() -> None:
+    for operation in OPERATIONS:
+        assert 3 <= len(operation.summary.split()) <= 60
+        assert operation.summary.endswith(".")
+
+
+def test_names_of_operations_are_unique_and_fit_a_route() -> None:
+    names = [operation.name for operation in OPERATIONS]
+    assert len(set(names)) == len(names)
+    assert all(name.isidentifier() and name.islower() for name in names)

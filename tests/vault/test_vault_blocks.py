@@ -1,0 +1,126 @@
+"""The block structure of a note: which lines are headings, code, lists and tables."""
+
+import pytest
+
+from vaultmem.model.note import Block
+from vaultmem.vault.blocks import Structure, block_structure
+from vaultmem.vault.parse import line_offsets
+
+
+def structure(text: str, skip_lines: int = 0) -> Structure:
+    return block_structure(text, line_offsets(text), skip_lines)
+
+
+def headings(text: str) -> list[tuple[int, str, int]]:
+    return [(h.level, h.text, h.line) for h in structure(text).headings]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("# A\n## B\n###### F\n", [(1, "A", 1), (2, "B", 2), (6, "F", 3)]),
+        ("####### seven", []),
+        ("#tag", []),
+        ("#", [(1, "", 1)]),
+        ("# A ##", [(1, "A", 1)]),
+        ("   # A", [(1, "A", 1)]),
+        ("    # A", []),
+        ("A\n===\nB\n---\n", [(1, "A", 1), (2, "B", 3)]),
+        ("# **A** `b` [[c|d]]", [(1, "**A** `b` [[c|d]]", 1)]),
+        ("text\n# A", [(1, "A", 2)]),
+        ("> # quoted", []),
+        ("- # in an item", []),
+        ("```\n# code\n```\n# A", [(1, "A", 4)]),
+        ("```\n# never closed", []),
+        ("<div>\n# html\n</div>\n\n# A", [(1, "A", 5)]),
+        ("%%\n# comment\n%%\n# A", [(1, "A", 4)]),
+        ("$$\n# formula\n$$\n# A", [(1, "A", 4)]),
+        ("%% begins\n# comment\nends %%\n# A", [(1, "A", 4)]),
+        ("> %%\n> # comment\n> %%\n# A", [(1, "A", 4)]),
+        ("%%\n```\n%%\n# A", [(1, "A", 4)]),
+        ("%%\nA\n---\n%%\n# B", [(1, "B", 5)]),
+        ("%% one line %%\n# A", [(1, "A", 2)]),
+        ("$$x$$\n# A", [(1, "A", 2)]),
+        ("text %%\n# A\n%%", [(1, "A", 2)]),
+        ("%%\n# A", [(1, "A", 2)]),
+        ("$$\n# A", [(1, "A", 2)]),
+        ("```\n%%\n```\n# A\n```\n%%\n```\n", [(1, "A", 4)]),
+        ("`%%`\n# A\n`%%`", [(1, "A", 2)]),
+        ("costs $$\n# A\nmore $$", [(1, "A", 2)]),
+    ],
+)
+def test_headings(text: str, found: list[tuple[int, str, int]]) -> None:
+    assert headings(text) == found
+
+
+def test_a_heading_knows_where_it_and_its_body_begin() -> None:
+    text = "intro\n\n# A\nbody\n\nB\n===\nmore\n"
+
+    first, second = structure(text).headings
+
+    assert text[first.start : first.body] == "# A\n"
+    assert text[second.start : second.body] == "B\n===\n"
+
+
+def test_frontmatter_lines_are_no_markdown() -> None:
+    text = "---\na: b\n# c: d\n---\n# A\n"
+
+    found = structure(text, skip_lines=4)
+
+    assert [(h.text, h.line) for h in found.headings] == [("A", 5)]
+    assert found.blocks == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("one\ntwo\n\nthree\n", [("paragraph", 0, 0, 2), ("paragraph", 0, 3, 4)]),
+        ("```\na\n\nb\n```\n", [("fence", 0, 0, 5)]),
+        ("    code\n", [("fence", 0, 0, 1)]),
+        ("---\n", [("other", 0, 0, 1)]),
+        ("<div>\na\n</div>\n", [("html", 0, 0, 3)]),
+    ],
+)
+def test_blocks_have_a_kind_a_depth_and_lines(
+    text: str, blocks: list[tuple[str, int, int, int]]
+) -> None:
+    assert list(structure(text).blocks) == [Block(*block) for block in blocks]
+
+
+def test_items_are_one_level_below_their_list() -> None:
+    blocks = structure("- a\n- b\n  - c\n").blocks
+
+    assert [(b.depth, b.first, b.after) for b in blocks if b.kind == "item"] == [
+        (1, 0, 1),
+        (1, 1, 3),
+        (3, 2, 3),
+    ]
+
+
+def test_a_table_is_one_block() -> None:
+    tables = [b for b in structure("| a |\n|---|\n| 1 |\n| 2 |\n").blocks if b.kind == "table"]
+
+    assert tables == [Block("table", 0, 0, 4)]
+
+
+def test_text_nested_deeper_than_most_parsers_go_is_still_found() -> None:
+    text = "".join("  " * depth + f"- item {depth}\n" for depth in range(40))
+
+    deepest = max(structure(text).blocks, key=lambda block: block.depth)
+
+    assert deepest.first == 39
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("a\n```\nb\n```\nc\n", ((1, 4),)),
+        ("~~~\na\n~~~\n", ((0, 3),)),
+        ("a\n\n    b\n\nc\n", ((2, 3),)),
+        ("```\nnever closed\n", ((0, 2),)),
+        ("> ```\n> a\n> ```\n", ((0, 3),)),
+        ("`inline`\n", ()),
+    ],
+)
+def test_lines_of_code_are_known(text: str, code: tuple[tuple[int, int], ...]) -> None:
+    assert structure(text).code == code
