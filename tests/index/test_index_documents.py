@@ -18,7 +18,13 @@ from vaultmem.service.application import Memory
 Open = Callable[..., Memory]
 Find = Callable[..., list[str]]
 
-FIELDS = SearchedFields("one/kiln.md", "Kiln", "oven", "pottery", "maker Ann", )
+FIELDS = SearchedFields(
+    "one/kiln.md",
+    "Kiln",
+    "oven",
+    "pottery",
+    "maker Ann",
+)
 TITLE, ALIASES, HEADINGS, TAGS, PROPERTIES, PATH, BODY = range(len(COLUMNS))
 
 
@@ -170,9 +176,7 @@ LETTERS = st.characters(
 
 @given(st.text(LETTERS, min_size=1, max_size=12))
 @settings(max_examples=1000, deadline=None, derandomize=True, database=None)
-def test_any_word_of_a_text_is_found_when_it_is_asked_for(
-    shared_lookup: Lookup, text: str
-) -> None:
+def test_any_word_of_a_text_is_found_when_it_is_asked_for(shared_lookup: Lookup, text: str) -> None:
     quoting = set("\"“”„‟«»＂'‘’ʼ")
     if quoting & set(text) or text.startswith("-") or ":" in unicodedata.normalize("NFKC", text):
         return  # these have a meaning in a question

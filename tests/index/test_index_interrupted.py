@@ -25,8 +25,9 @@ FEW, MANY = 12, BATCH_NOTES + 60  # many are committed in batches, few one by on
 
 
 def notes(count: int) -> dict[str, str]:
+    """Notes of two passages and two links each."""
     return {
-        f"n{i:04}.md": f"# Note {i}\n\nkiln {i} [[n{(i * 7) % count:04}]] [[n{i + 1:04}]]\n\n# More\n\nclay"
+        f"n{i:04}.md": f"# N{i}\n\nkiln [[n{i * 7 % count:04}]] [[n{i + 1:04}]]\n\n# More\n\nclay"
         for i in range(count)
     }
 
@@ -37,12 +38,13 @@ def whole_notes(memory: Memory) -> int:
     if sidecar is None:
         return 0
     db = sidecar.connection
-    stored = db.execute("SELECT count(*) FROM note").fetchone()[0]
+    stored = db.execute("SELECT count(*) FROM note").get
+    assert isinstance(stored, int)
     for table in ("chunk", "link"):
-        assert db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] == 2 * stored
-    assert db.execute("SELECT count(*) FROM note_text('kiln')").fetchone()[0] == stored
-    assert db.execute("SELECT count(*) FROM passage_text('clay')").fetchone()[0] == stored
-    return int(stored)
+        assert db.execute(f"SELECT count(*) FROM {table}").get == 2 * stored
+    assert db.execute("SELECT count(*) FROM note_text('kiln')").get == stored
+    assert db.execute("SELECT count(*) FROM passage_text('clay')").get == stored
+    return stored
 
 
 def stop_at(note: int) -> Progress:

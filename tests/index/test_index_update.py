@@ -95,7 +95,7 @@ print(counts.total, counts.unchanged, "markdown_it" in sys.modules, "yaml" in sy
 
 def test_a_second_run_in_a_new_process_loads_no_parser(open_vault: Open, tmp_path: Path) -> None:
     memory = open_vault({"a.md": "---\ntags: [x]\n---\n# A\n\nkiln", "b.md": "clay"})
-    command = [sys.executable, "-c", INDEX_AND_NAME_MODULES, memory.vault, tmp_path / "cache"]
+    command = [sys.executable, "-c", INDEX_AND_NAME_MODULES, str(memory.vault), str(tmp_path)]
     runs = [subprocess.check_output(command, text=True).split() for _ in range(2)]
     assert runs == [["2", "0", "True", "True"], ["2", "2", "False", "False"]]
 
@@ -204,9 +204,7 @@ def test_a_case_only_rename_keeps_the_row(
     assert note_rows(memory)["Kiln.md"] == row
 
 
-def test_two_swapped_files_swap_their_texts(
-    open_vault: Open, run_index: Run, find: Find
-) -> None:
+def test_two_swapped_files_swap_their_texts(open_vault: Open, run_index: Run, find: Find) -> None:
     memory = open_vault({"a.md": "kiln", "b.md": "clay"})
     run_index(memory)
     for old, new in (("a.md", "spare"), ("b.md", "a.md"), ("spare", "b.md")):
@@ -292,9 +290,7 @@ def test_removing_a_note_leaves_no_row_of_it(open_vault: Open, run_index: Run) -
     assert count(memory, "SELECT count(*) FROM note_text('kiln')") == 0
 
 
-def test_a_passage_may_stand_in_a_note_twice(
-    open_vault: Open, run_index: Run, find: Find
-) -> None:
+def test_a_passage_may_stand_in_a_note_twice(open_vault: Open, run_index: Run, find: Find) -> None:
     same = "# Log\n\nFired the kiln.\n\n"
     memory = open_vault({"a.md": same * 3, "b.md": "clay"})
     assert run_index(memory).chunks.total == 4

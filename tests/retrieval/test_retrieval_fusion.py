@@ -19,7 +19,9 @@ Open = Callable[..., Memory]
 NOBODY = Complete(frozenset(), frozenset(), frozenset())
 
 
-def candidate(chunk: int, *, note: int | None = None, lone: bool = False, only: bool = False) -> Candidate:
+def candidate(
+    chunk: int, *, note: int | None = None, lone: bool = False, only: bool = False
+) -> Candidate:
     note = chunk if note is None else note
     return Candidate(chunk, note, chunk, f"n{note:03}.md", lone, only)
 
@@ -41,7 +43,7 @@ def rank(
 
 
 def test_the_best_of_every_channel_comes_first_with_a_score_of_one_at_most() -> None:
-    ranked = rank([candidate(1), candidate(2)], {1: 4, 2: 2}, {1: 9, 2: 3}, {1: 5, 2: 5})
+    ranked = rank([candidate(1), candidate(2)], {1: 4, 2: 2}, {1: 9, 2: 3}, {1: 5, 2: 4})
     assert [s.candidate.chunk for s in ranked] == [1, 2]
     assert 0 < ranked[1].score < ranked[0].score <= 1
     assert [c.scaled for c in ranked[0].channels] == [1, 1, 1]
@@ -81,7 +83,7 @@ def test_a_lent_score_replaces_what_the_channel_said() -> None:
 
 
 def test_ties_go_by_path_and_place() -> None:
-    same = {n: 1.0 for n in range(9)}
+    same = dict.fromkeys(range(9), 1.0)
     shuffled = [candidate(n) for n in range(9)]
     random.Random(3).shuffle(shuffled)
     assert [s.candidate.chunk for s in rank(shuffled, same, same, same)] == list(range(9))
@@ -161,7 +163,9 @@ def reply_as_json(memory: Memory, query: str) -> str:
 def test_two_builds_in_another_order_of_creation_give_the_same_reply(
     indexed: Open, open_vault: Open
 ) -> None:
-    notes = {f"n{i}.md": f"# A{i % 3}\n\nkiln clay\n\n# B\n\nkiln {'clay ' * (i % 4)}" for i in range(12)}
+    notes = {
+        f"n{i}.md": f"# A{i % 3}\n\nkiln clay\n\n# B\n\nkiln {'clay ' * (i % 4)}" for i in range(12)
+    }
     first = indexed(notes, name="one")
     queries = ("kiln clay", '"kiln clay"', "kilm", "clay -B", "kiln path:n1*")
     expected = [reply_as_json(first, query) for query in queries]

@@ -127,9 +127,7 @@ def test_an_empty_phrase_asks_for_nothing(text: str) -> None:
         ("kiln -red-clay", ["kiln"], ["red clay"]),
     ],
 )
-def test_a_minus_before_a_word_excludes_it(
-    text: str, words: list[str], without: list[str]
-) -> None:
+def test_a_minus_before_a_word_excludes_it(text: str, words: list[str], without: list[str]) -> None:
     assert first_forms(text) == words
     assert excluded(text) == without
 
@@ -214,7 +212,7 @@ def test_a_hostile_query_gets_an_answer(query: str, shelf: Memory) -> None:
     started = time.process_time()
     reply = search(shelf, SearchRequest(query))
     assert reply.query == query
-    assert set(hit.path for hit in reply.hits) <= {"a.md", "b.md"}
+    assert {hit.path for hit in reply.hits} <= {"a.md", "b.md"}
     assert time.process_time() - started < 5
 
 

@@ -110,7 +110,8 @@ def test_a_stop_word_is_left_alone(word: str, shelf: Memory) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", ['"sourdogh"', "123456", "x1234", "京都", "qq", "qwertzuiop", "foo-sourdogh", "-sourdogh rye"]
+    "other",
+    ['"sourdogh"', "123456", "x1234", "京都", "qq", "qwertzuiop", "foo-sourdogh", "-sourdogh rye"],
 )
 def test_phrases_numbers_and_what_resembles_nothing_are_left_alone(
     other: str, shelf: Memory
@@ -128,7 +129,7 @@ def test_the_beginning_of_a_word_finds_it(shelf: Memory, find: Find) -> None:
 
 def test_the_more_frequent_of_equally_near_words_wins(indexed: Open) -> None:
     memory = indexed({"a.md": "barrel", "b.md": "carrel", "c.md": "carrel"})
-    assert repaired(memory, "xarrel") == {"xarrel": "carrel"}
+    assert repaired(memory, "xarrel")["xarrel"].split(", ")[0] == "carrel"
     assert repaired(memory, "barrelx") == {"barrelx": "barrel"}
 
 

@@ -258,7 +258,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
 @pytest.fixture(scope="module")
 def interrupted(large: CommandLine) -> Shown:
     """A first index with Ctrl-C pressed in the middle."""
-    return show(large, "index", interrupt_at=200)
+    return show(large, "index", interrupt_at=600)
 
 
 @pytest.fixture(scope="module")
@@ -287,6 +287,14 @@ def test_after_ctrl_c_only_whole_notes_are_kept(resumed: dict[str, int]) -> None
     assert resumed["kept_chunks"] == resumed["kept"]
 
 
+def test_ctrl_c_keeps_every_note_that_the_counting_line_counted(
+    interrupted: Shown, resumed: dict[str, int]
+) -> None:
+    # "Whole notes that were indexed are kept", the message says; so does `Sidecar.batch`.
+    counted = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) of ", interrupted.screen)]
+    assert resumed["kept"] >= counted[-1]
+
+
 def test_after_ctrl_c_the_next_run_goes_on(resumed: dict[str, int]) -> None:
     assert resumed["added"] == NOTES - resumed["kept"]
     assert resumed["unchanged"] == resumed["kept"]
@@ -307,7 +315,7 @@ def test_an_interrupted_index_ends_up_equal_to_one_that_never_was(
 
 def test_status_after_ctrl_c_counts_the_notes_that_wait(tmp_path: Path, large: CommandLine) -> None:
     cache = ("--cache-dir", str(tmp_path / "again"))
-    assert show(large, "index", *cache, interrupt_at=200).code == 130
+    assert show(large, "index", *cache, interrupt_at=600).code == 130
     reply = large.reply("status", *cache)
     assert reply["fresh"] is False
     assert reply["waiting"] == NOTES - reply["notes"]

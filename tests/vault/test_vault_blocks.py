@@ -36,6 +36,7 @@ def headings(text: str) -> list[tuple[int, str, int]]:
         ("%%\n# comment\n%%\n# A", [(1, "A", 4)]),
         ("$$\n# formula\n$$\n# A", [(1, "A", 4)]),
         ("%% begins\n# comment\nends %%\n# A", [(1, "A", 4)]),
+        ("%% begins\n# ends %%\n# A", [(1, "A", 3)]),
         ("> %%\n> # comment\n> %%\n# A", [(1, "A", 4)]),
         ("%%\n```\n%%\n# A", [(1, "A", 4)]),
         ("%%\nA\n---\n%%\n# B", [(1, "B", 5)]),

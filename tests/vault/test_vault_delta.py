@@ -199,6 +199,20 @@ def test_more_equal_notes_gone_than_come_leaves_the_rest_removed() -> None:
     assert pairs == (("a.md", "d.md"),)
 
 
+def test_the_order_in_which_missing_notes_are_named_decides_nothing() -> None:
+    before = known(**{"a.md": "h", "b.md": "h"})
+
+    assert match_renames(["b.md", "a.md"], before, {"c.md": "h"}, {}) == (("a.md", "c.md"),)
+
+
+def test_renames_are_sorted_whatever_gave_them_away() -> None:
+    before = {"a.md": stored(sha256="h1", identity="note-7"), "b.md": stored(sha256="h2")}
+
+    pairs = match_renames(list(before), before, {"x.md": "h9", "y.md": "h2"}, {"x.md": "note-7"})
+
+    assert pairs == (("a.md", "x.md"), ("b.md", "y.md"))
+
+
 def test_the_delta_names_what_each_suspect_turned_out_to_be() -> None:
     suspects = Suspects(
         new=("added.md", "to.md"),

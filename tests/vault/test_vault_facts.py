@@ -192,6 +192,7 @@ def test_a_date_property_beats_the_name() -> None:
         ("id: '007'", "007"),
         (f"id: {'x' * 300}", "x" * 200),
         ("id: ''", None),
+        ("id: '  '", None),
         ("id:", None),
         ("id: true", None),
         ("id: 1.5", None),

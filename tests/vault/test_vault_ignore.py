@@ -145,8 +145,8 @@ def test_settings_of_an_unknown_shape_exclude_nothing(tmp_path: Path, text: str)
     assert reason(tmp_path, "Archive/a.md") is None
 
 
-def test_an_entry_that_is_no_text_is_passed_over(tmp_path: Path) -> None:
-    obsidian_excludes(tmp_path, 7, None, "", "Archive/")
+def test_an_entry_that_says_nothing_is_passed_over(tmp_path: Path) -> None:
+    obsidian_excludes(tmp_path, 7, None, "", "/", "//", "Archive/")
 
     assert reason(tmp_path, "Archive/a.md") is not None
     assert reason(tmp_path, "a.md") is None

@@ -186,6 +186,20 @@ def test_links_of_both_kinds_are_in_the_order_of_the_text() -> None:
     assert links("[a](A) [[B]] [c](C) [[D]]") == ["A|a", "B", "C|c", "D"]
 
 
+def test_a_link_around_an_image_hides_no_tag_behind_it() -> None:
+    found = note("#s [![i](p.png#no)](A#no) #t\n#u\n")
+
+    assert found.tags == ("s", "t", "u")
+
+
+def test_code_in_the_cells_of_a_table_moves_nothing_behind_it() -> None:
+    found = note("| `a` | `b` #c |\n|---|---|\n| [[D]] | `e` |\n\n#f [[G]] ^h\n")
+
+    assert found.tags == ("c", "f")
+    assert [(link.target, link.line) for link in found.links] == [("D", 3), ("G", 5)]
+    assert [(block.id, block.line) for block in found.block_ids] == [("h", 5)]
+
+
 @pytest.mark.parametrize(
     ("text", "tags"),
     [
@@ -292,6 +306,7 @@ def test_tasks_name_their_lines() -> None:
         ("> [!note]", [("note", "")]),
         ("> [!NOTE] Title", [("note", "Title")]),
         (">[!tip]+ Open", [("tip", "Open")]),
+        ("> [! Tip ]  Wide  ", [("tip", "Wide")]),
         ("> [!tip]- Shut", [("tip", "Shut")]),
         ("> [!my-own] x", [("my-own", "x")]),
         ("> [!a] x\n>> [!b] y", [("a", "x"), ("b", "y")]),

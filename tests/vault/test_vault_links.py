@@ -43,6 +43,7 @@ def resolve(target: str, files: list[str], source: str = "src.md") -> str | None
         ("B/note", ["a/b/Note.md"], "a/b/Note.md"),
         ("b\\Note", ["a/b/Note.md"], "a/b/Note.md"),
         ("b//Note", ["a/b/Note.md"], "a/b/Note.md"),
+        ("B/fig.PNG", ["a/b/Fig.png", "Fig.png"], "a/b/Fig.png"),
         # An exact path wins.
         ("Note", ["Note.md", "a/Note.md"], "Note.md"),
         ("a/Note", ["x/a/Note.md", "a/Note.md"], "a/Note.md"),
@@ -86,6 +87,10 @@ def test_a_link_from_the_root(target: str, files: list[str], path: str | None) -
 )
 def test_a_link_from_a_folder(target: str, files: list[str], path: str | None) -> None:
     assert resolve(target, files, "a/b/src.md") == path
+
+
+def test_the_own_folder_is_known_in_any_case() -> None:
+    assert resolve("Note", ["AA/Note.md", "b/Note.md"], "aa/src.md") == "AA/Note.md"
 
 
 def test_an_alias_never_resolves_a_link() -> None:

@@ -11,7 +11,7 @@ from types import FrameType
 
 import pytest
 
-from vaultmem.vault.read import Door, Unread, read_file
+from vaultmem.vault.read import Door, Unread, _read_by_path, read_file
 
 NOBODY = 65534
 
@@ -224,6 +224,30 @@ def test_a_door_goes_on_after_a_folder_that_is_not_there(tmp_path: Path) -> None
 
     assert code(first) == "missing"
     assert second == b"text"
+
+
+@posix_only
+def test_the_way_in_without_folder_descriptors_refuses_the_same(tmp_path: Path) -> None:
+    """Windows has no other; what it refuses can be made only where links and FIFOs are."""
+    put(tmp_path, "outside/a.md", b"secret")
+    vault = tmp_path / "vault"
+    put(vault, "sub/a.md")
+    (vault / "linked").symlink_to(tmp_path / "outside", target_is_directory=True)
+    (vault / "linked.md").symlink_to(tmp_path / "outside/a.md")
+    os.mkfifo(vault / "pipe.md")
+
+    def read(path: str, limit: int = 100) -> bytes | Unread:
+        return _read_by_path(vault, path, limit)
+
+    assert read("sub/a.md") == b"text"
+    with at_most(5):
+        assert code(read("pipe.md")) == "not-a-file"
+    assert code(read("sub/a.md", 3)) == "too-large"
+    assert code(read("linked/a.md")) == "linked"
+    assert code(read("linked.md")) == "linked"
+    assert code(read("sub/../sub/a.md")) == "linked"
+    assert code(read("sub/gone.md")) == "missing"
+    assert code(read("a\0b.md")) == "unreadable"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")

@@ -280,6 +280,19 @@ def test_a_folder_that_cannot_be_listed_is_unlisted_and_the_rest_is_seen(
 
 
 @posix_only
+def test_unlisted_folders_are_sorted(public_vault: Path) -> None:
+    for name in ("b", "c", "a", "a/deep"):
+        (public_vault / name).mkdir()
+    for name in ("b", "c", "a/deep"):
+        (public_vault / name).chmod(0o000)
+
+    with without_privileges():
+        snapshot = look(public_vault)
+
+    assert snapshot.unlisted == ("a/deep", "b", "c")
+
+
+@posix_only
 def test_a_folder_whose_files_cannot_be_looked_at_counts_as_unlisted(public_vault: Path) -> None:
     """Its names can be read, their states cannot: absence from the notes proves nothing."""
     put(public_vault, "half/in.md")

@@ -51,7 +51,18 @@ def test_a_section_ends_before_the_next_heading_of_its_rank_or_higher(
 
 @pytest.mark.parametrize(
     "subpath",
-    ["#Missing", "#Beta#Alpha", "#Gamma#Beta", "#Alp", "", "#", "##", "# ", "#Omega#Gamma"],
+    [
+        "#Missing",
+        "#Beta#Alpha",
+        "#Gamma#Beta",
+        "#Alp",
+        "",
+        "#",
+        "##",
+        "# ",
+        "#Omega#Gamma",
+        "#Beta#Delta a first draft",
+    ],
 )
 def test_what_no_heading_says_leads_nowhere(subpath: str) -> None:
     assert place(OUTLINE, subpath) is None
@@ -75,6 +86,10 @@ def test_headings_are_compared_without_punctuation_and_case(heading: str, subpat
 def test_dashes_and_underscores_are_no_punctuation() -> None:
     assert place("# a-b\n", "#a b") is None
     assert place("# a_b\n", "#a b") is None
+
+
+def test_a_blank_subpath_does_not_mean_a_heading_of_punctuation_alone() -> None:
+    assert place("# !!!\ntext\n", "# ") is None
 
 
 def test_the_first_of_equal_headings_is_meant() -> None:
@@ -120,6 +135,8 @@ def test_a_comparable_heading_has_blanks_for_punctuation(text: str, written: str
         ("```\ncode\n```\n\n^x\n", 1, 3),
         ("first\n\nsecond\n^x\n", 3, 4),
         ("para ^X\n", 1, 1),
+        ("- a ^x\n\n- b\n", 1, 1),
+        ("zero\n\n> one\n\n^x  \n", 3, 3),
     ],
 )
 def test_a_block_id_names_the_block_it_ends_or_follows(text: str, first: int, last: int) -> None:
@@ -131,6 +148,7 @@ def test_block_ids_are_looked_up_in_any_case_behind_any_heading() -> None:
 
     assert place(text, "#^aB-1") == ("block", 2, 2)
     assert place(text, "#A#^ab-1") == ("block", 2, 2)
+    assert place(text, "#^ab-1 ") == ("block", 2, 2)
     assert place(text, "#^ab") is None
 
 

@@ -18,6 +18,8 @@ from vaultmem.retrieval.words import STOP_WORDS
 MIN_LETTERS = 4
 ANY_FIRST_LETTER_FROM = 5
 TWO_EDITS_FROM = 8
+# `counk` may mean count or chunk: so many equally near words are looked for.
+MOST_WORDS = 2
 MIN_PREFIX = 3
 
 # English endings that the stemmer takes off.
@@ -33,46 +35,42 @@ def repair(query: Query, lookup: Lookup) -> tuple[Query, dict[str, str]]:
     repaired: dict[str, str] = {}
     words: list[Word] = []
     for word in query.words:
-        better = None if word.phrase else _repaired_form(word, lookup)
-        if better is None:
-            words.append(word)
-        else:
-            repaired[word.text] = better
-            words.append(replace(word, forms=(*word.forms, better)))
+        better = () if word.phrase else _repaired_forms(word, lookup)
+        if better:
+            repaired[word.text] = ", ".join(better)
+        words.append(replace(word, forms=(*word.forms, *better)))
     return replace(query, words=tuple(words)), repaired
 
 
-def _repaired_form(word: Word, lookup: Lookup) -> str | None:
+def _repaired_forms(word: Word, lookup: Lookup) -> tuple[str, ...]:
     form = word.forms[0].lower()
     if not form.isalpha() or len(form) < MIN_PREFIX:
-        return None
+        return ()
     terms = lookup.terms(prepare(form))
     if len(terms) != 1 or lookup.is_term(terms[0]):
-        return None
+        return ()
     if len(form) >= MIN_LETTERS:
         nearest = _nearest(terms[0], form, lookup)
-        if nearest is not None:
+        if nearest:
             return nearest
     begins = lookup.terms_between(form, form + "\U0010ffff", shortest=len(form), longest=64)
-    return form + "*" if begins else None
+    return (form + "*",) if begins else ()
 
 
-def _nearest(stem: str, form: str, lookup: Lookup) -> str | None:
-    """The known word with the fewest edits; the more frequent one among equals."""
-    near = _in_vocabulary(stem, form, lookup, most=1)
-    if near is None:
-        near = _with_other_ending(form, lookup)
-    if near is None and len(form) >= TWO_EDITS_FROM:
+def _nearest(stem: str, form: str, lookup: Lookup) -> tuple[str, ...]:
+    """The known words with the fewest edits; the more frequent ones among equals."""
+    near = _in_vocabulary(stem, form, lookup, most=1) or _with_other_ending(form, lookup)
+    if not near and len(form) >= TWO_EDITS_FROM:
         near = _in_vocabulary(stem, form, lookup, most=2)
     return near
 
 
-def _in_vocabulary(stem: str, form: str, lookup: Lookup, *, most: int) -> str | None:
+def _in_vocabulary(stem: str, form: str, lookup: Lookup, *, most: int) -> tuple[str, ...]:
     lengths = {"shortest": max(3, len(stem) - most - 1), "longest": len(form) + most}
     first = form[0]
     after_first = chr(ord(first) + 1)
     found = _best(stem, form, lookup, lookup.terms_between(first, after_first, **lengths), most)
-    if found is None and len(form) >= ANY_FIRST_LETTER_FROM:
+    if not found and len(form) >= ANY_FIRST_LETTER_FROM:
         others = lookup.terms_between("", first, **lengths)
         others += lookup.terms_between(after_first, "\U0010ffff", **lengths)
         found = _best(stem, form, lookup, others, most)
@@ -81,21 +79,26 @@ def _in_vocabulary(stem: str, form: str, lookup: Lookup, *, most: int) -> str | 
 
 def _best(
     stem: str, form: str, lookup: Lookup, terms: list[tuple[str, int]], most: int
-) -> str | None:
+) -> tuple[str, ...]:
     shared = _grams(stem)
     needed = max(1, len(shared) - 3 * most)
-    best: tuple[int, int, str] | None = None
+    nearest = most
+    words: dict[str, int] = {}  # word -> notes that hold it
     for term, count in terms:
         if not term.isalpha() or len(shared & _grams(term)) < needed:
             continue
         for typed, spelling in _spellings(stem, form, term):
             distance = damerau(typed, spelling, most)
-            if distance > most or (best is not None and (distance, -count) >= best[:2]):
+            if distance > nearest:
                 continue
             word = _word_of(term, spelling, lookup)
-            if word is not None and word not in STOP_WORDS:
-                best = (distance, -count, word)
-    return best[2] if best else None
+            if word is None or word in STOP_WORDS:
+                continue
+            if distance < nearest:
+                nearest, words = distance, {}
+            words[word] = count
+            break
+    return tuple(sorted(words, key=lambda word: (-words[word], word))[:MOST_WORDS])
 
 
 def _spellings(stem: str, form: str, term: str) -> Iterator[tuple[str, str]]:
@@ -118,7 +121,7 @@ def _word_of(term: str, spelling: str, lookup: Lookup) -> str | None:
     return next((word for word in candidates if lookup.terms(word) == [term]), None)
 
 
-def _with_other_ending(form: str, lookup: Lookup) -> str | None:
+def _with_other_ending(form: str, lookup: Lookup) -> tuple[str, ...]:
     """The word with its ending mended, if the index then knows its stem.
 
     A slip in an ending hides it from the stemmer (`alertign`), which puts the word several edits
@@ -134,7 +137,7 @@ def _with_other_ending(form: str, lookup: Lookup) -> str | None:
             terms = lookup.terms(mended)
             if len(terms) == 1 and lookup.is_term(terms[0]):
                 best = (distance, mended)
-    return best[1] if best else None
+    return (best[1],) if best else ()
 
 
 def _grams(word: str) -> set[str]:

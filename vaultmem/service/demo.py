@@ -103,7 +103,9 @@ def _read(memory: Memory) -> tuple[bool, str]:
 
 def _links(memory: Memory) -> tuple[bool, str]:
     reply = related(memory, RelatedRequest("Mara Lindqvist"))
-    return bool(reply.backlinks), f"{len(reply.backlinks)} lines of other notes link to {reply.path}"
+    return bool(
+        reply.backlinks
+    ), f"{len(reply.backlinks)} lines of other notes link to {reply.path}"
 
 
 def _lint(memory: Memory) -> tuple[bool, str]:
