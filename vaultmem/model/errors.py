@@ -12,7 +12,8 @@
     ├── SidecarUnavailable    the cache folder cannot be used
     ├── SidecarBusy           another process is indexing
     ├── SidecarDamaged        the sidecar is not what vaultmem wrote
-    └── DiskFull              no room for the sidecar
+    ├── DiskFull              no room for the sidecar
+    └── OutputFailed          the answer could not be written to where it goes
 
 Expected outcomes are values (`Note.problems`, `Hit.weak`); these are for broken promises and
 broken machines. A message names the thing, says what was found and what to do next.
@@ -123,6 +124,14 @@ class DiskFull(VaultmemError):
     exit_code = 13
     http_status = 507
     code = "disk-full"
+
+
+class OutputFailed(VaultmemError):
+    """The answer could not be written to standard output."""
+
+    exit_code = 14
+    http_status = 500
+    code = "output-failed"
 
 
 def all_errors() -> tuple[type[VaultmemError], ...]:

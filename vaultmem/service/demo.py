@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from vaultmem.model.errors import DiskFull
 from vaultmem.service.application import Clock, Memory, open_memory
 from vaultmem.service.operations.index import IndexRequest, index
 from vaultmem.service.operations.lint import LintRequest, lint
@@ -60,7 +61,13 @@ def run_demo(clock: Clock | None = None) -> DemoReply:
 def _sample_copy() -> Iterator[tuple[Path, Path]]:
     with tempfile.TemporaryDirectory(prefix="vaultmem-demo-") as folder:
         vault = Path(folder, "Sample vault")
-        shutil.copytree(shipped_folder("sample_vault"), vault)
+        try:
+            shutil.copytree(shipped_folder("sample_vault"), vault)
+        except shutil.Error:
+            raise DiskFull(
+                f"The sample vault could not be copied to {folder}; the disk seems full. "
+                "Set TMPDIR to a folder with 5 MB of room."
+            ) from None
         yield vault, Path(folder, "cache")
 
 

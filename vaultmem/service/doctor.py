@@ -9,7 +9,7 @@ from vaultmem.index.lookup import Lookup
 from vaultmem.index.store import driver, sidecar_errors
 from vaultmem.model.errors import VaultmemError
 from vaultmem.service.application import Memory
-from vaultmem.vault.delta import first_look
+from vaultmem.vault.delta import count_waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,8 @@ def run_checks(memory: Memory) -> tuple[Check, ...]:
 
 def _guarded(check: Callable[[Memory], Check], memory: Memory) -> Check:
     try:
-        return check(memory)
+        with memory.guarded():
+            return check(memory)
     except VaultmemError as error:
         return Check(check.__name__.lstrip("_").replace("_", "-"), False, str(error), "See above.")
 
@@ -105,10 +106,9 @@ def _fresh(memory: Memory) -> Check:
     sidecar = memory.open_sidecar()
     if sidecar is None:
         return Check("fresh", False, "Nothing is indexed", "Run `vaultmem index`.")
-    suspects = first_look(look(memory), stored_files(sidecar))
-    waiting = len(suspects.new) + len(suspects.missing) + len(suspects.changed)
+    waiting = count_waiting(look(memory), stored_files(sidecar))
     if waiting:
-        return Check("fresh", False, f"{waiting:,} notes may have changed", "Run `vaultmem index`.")
+        return Check("fresh", False, f"{waiting:,} notes have changed", "Run `vaultmem index`.")
     return Check("fresh", True, "The index is up to date", "")
 
 

@@ -17,6 +17,8 @@ def find_note(lookup: Lookup, given: str) -> tuple[FoundNote, str]:
     """
     if not given.strip():
         raise NoteNotFound("No note was named. Give a path in the vault, or a note's name.")
+    if any("\ud800" <= character <= "\udfff" for character in given):
+        raise NoteNotFound(f"{given} is not valid UTF-8, so no note is called that.")
     whole = _match(lookup, given)
     if whole is not None:
         return whole, ""
@@ -53,15 +55,20 @@ def _only(lookup: Lookup, given: str, paths: list[str]) -> FoundNote | None:
 
 def _safe(given: str) -> str:
     """The vault path of what was typed; refuses what leads out of the vault or into hiding."""
+    refuse_traversal(given)
+    path = vault_path(given)
+    if is_hidden(path):
+        raise Refused(f"{given} is hidden; vaultmem and Obsidian leave such files alone.")
+    return path
+
+
+def refuse_traversal(given: str) -> None:
+    """Raise Refused for a path that leads out of the vault."""
     if "\0" in given:
         raise Refused("A path cannot hold a NUL character.")
     slashed = given.replace("\\", "/")
     if ".." in slashed.split("/") or slashed.startswith("~"):
         raise Refused(f"{given} leads out of the vault. Give a path inside it.")
-    path = vault_path(given)
-    if is_hidden(path):
-        raise Refused(f"{given} is hidden; vaultmem and Obsidian leave such files alone.")
-    return path
 
 
 def _not_found(lookup: Lookup, given: str) -> str:

@@ -82,6 +82,7 @@ class Settings:
     """Everything a run is governed by."""
 
     vault: Path  # absolute, links resolved
+    vault_source: str  # "flag", "environment", "found"
     sidecar_folder: Path  # this vault's own folder
     sidecar_source: str  # "flag", "environment", "default"
     values: Mapping[str, Value]
@@ -102,17 +103,20 @@ def load_settings(
     Raises VaultNotFound and SettingsInvalid.
     """
     environment = os.environ if environment is None else environment
-    folder = find_vault(vault, environment, working_folder or Path.cwd())
+    folder, vault_source = find_vault(vault, environment, working_folder)
     sidecar_folder, source = find_sidecar_folder(folder, cache_dir, environment)
-    return Settings(folder, sidecar_folder, source, _values(folder, environment))
+    return Settings(folder, vault_source, sidecar_folder, source, _values(folder, environment))
 
 
 def find_vault(
-    given: str | Path | None, environment: Mapping[str, str], working_folder: Path
-) -> Path:
-    """The vault's folder: as given, by VAULTMEM_VAULT, or the nearest one at or above."""
+    given: str | Path | None, environment: Mapping[str, str], working_folder: Path | None
+) -> tuple[Path, str]:
+    """The vault's folder, and who named it: as given, by VAULTMEM_VAULT, or the nearest above."""
+    source = "flag"
     if given is None and environment.get("VAULTMEM_VAULT"):
-        given = environment["VAULTMEM_VAULT"]
+        given, source = environment["VAULTMEM_VAULT"], "environment"
+    if given == "":
+        raise VaultNotFound("--vault is empty. Name the vault's folder.")
     if given is not None:
         path = Path(given).expanduser()
         try:
@@ -125,11 +129,16 @@ def find_vault(
             raise VaultNotFound(
                 f"{path} is a file, not a folder. Name the folder that holds the notes."
             )
-        return resolved
-    here = working_folder.resolve()
+        return resolved, source
+    try:
+        here = (working_folder or Path.cwd()).resolve()
+    except OSError:
+        raise VaultNotFound(
+            "The working folder is gone. Name the vault with --vault or VAULTMEM_VAULT."
+        ) from None
     for folder in (here, *here.parents):
         if (folder / ".obsidian").is_dir() or (folder / ".vaultmem").is_dir():
-            return folder
+            return folder, "found"
     raise VaultNotFound(
         "No vault given. Use --vault PATH, set VAULTMEM_VAULT, or run inside a folder that holds "
         ".obsidian or .vaultmem."
@@ -172,23 +181,26 @@ def _values(vault: Path, environment: Mapping[str, str]) -> dict[str, Value]:
 def _read_config(vault: Path) -> dict[str, Any]:
     answer = read_file(vault, CONFIG_PATH, limit=CONFIG_BYTES)
     if not isinstance(answer, bytes):
-        if answer.code == "missing":
-            return {}
+        if answer.code == "missing" or not os.access(vault, os.R_OK | os.X_OK):
+            return {}  # a vault that cannot be listed is reported as that, by the walk
         raise SettingsInvalid(f"{CONFIG_PATH}: {answer.message}")
     try:
         config = tomllib.loads(answer.decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise SettingsInvalid(
+            f"{CONFIG_PATH} nests too deep to be settings. Mend it or remove it."
+        ) from None
+    except ValueError as error:  # TOMLDecodeError, UnicodeDecodeError, a number without end
         raise SettingsInvalid(
             f"{CONFIG_PATH} is not valid TOML: {error}. Mend it or remove it."
         ) from None
     known = {setting.key for setting in SETTINGS}
     for section, table in config.items():
-        names = table if isinstance(table, dict) else {"": None}
+        names = [f"{section}.{name}" for name in table] if isinstance(table, dict) else [section]
         for name in names:
-            if f"{section}.{name}" not in known:
+            if name not in known:
                 raise SettingsInvalid(
-                    f"{CONFIG_PATH} sets {section}.{name}, which is no setting. "
-                    "`vaultmem config` lists them."
+                    f"{CONFIG_PATH} sets {name}, which is no setting. `vaultmem config` lists them."
                 )
     return config
 

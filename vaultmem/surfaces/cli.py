@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vaultmem import __version__
 
@@ -23,31 +23,43 @@ exit codes:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. What is printed on stdout is the answer alone."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments == ["--version"]:
-        # Before any import that costs: editors and scripts ask this at every start.
-        print(f"vaultmem {__version__}")
-        return 0
-    _speak_utf8()
-    from vaultmem.model.errors import VaultmemError
-
     try:
-        return _run(arguments)
-    except VaultmemError as error:
-        _say(str(error))
-        return error.exit_code
-    except KeyboardInterrupt:
-        _say("Interrupted. Whole notes that were indexed are kept; run it again to go on.")
-        return INTERRUPTED
+        return _ended(arguments)
     except BrokenPipeError:
         # The reader of our output has gone; there is nobody left to tell.
-        import os
-
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 0
+
+
+def _ended(arguments: list[str]) -> int:
+    """Run a command to its exit code, with everything it printed on its way."""
+    _speak_utf8()
+    try:
+        if arguments == ["--version"]:
+            # Before any import that costs: editors and scripts ask this at every start.
+            _write(f"vaultmem {__version__}\n")
+            return 0
+        return _run(arguments)
+    except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\033[K")  # the counting line, which has no end of its own
+        _say("Interrupted. Whole notes that were indexed are kept; run it again to go on.")
+        return INTERRUPTED
+    except Exception as error:
+        from vaultmem.model.errors import VaultmemError
+
+        if not isinstance(error, VaultmemError):
+            raise
+        _say(str(error))
+        return error.exit_code
 
 
 def _run(arguments: list[str]) -> int:
-    parsed = _parser().parse_args(arguments)
+    try:
+        parsed = _parser().parse_args(arguments)
+    except SystemExit as done:  # --help and --version have printed
+        _write("")
+        return int(done.code or 0)
     command: Callable[[Any], int] = parsed.command
     return command(parsed)
 
@@ -55,7 +67,18 @@ def _run(arguments: list[str]) -> int:
 def _parser() -> "argparse.ArgumentParser":
     import argparse
 
-    common = argparse.ArgumentParser(add_help=False)
+    from vaultmem.model.errors import UsageError
+
+    class Parser(argparse.ArgumentParser):
+        """One line for a mistake, like every other error; --help shows the usage."""
+
+        def error(self, message: str) -> NoReturn:
+            raise UsageError(f"{message}. `{self.prog} --help` shows how.")
+
+        def _print_message(self, message: str, file: Any = None) -> None:
+            _write(message)
+
+    common = Parser(add_help=False)
     common.add_argument(
         "--vault",
         metavar="PATH",
@@ -74,7 +97,7 @@ def _parser() -> "argparse.ArgumentParser":
         default=argparse.SUPPRESS,
         help="print one JSON value instead of text",
     )
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="vaultmem",
         description="Makes an Obsidian vault the memory of a person and their AI assistants.",
         epilog=_EPILOG + _error_codes(),
@@ -97,7 +120,7 @@ def _parser() -> "argparse.ArgumentParser":
 
     search = add("search", _search, "find passages by words, phrases and filters")
     search.add_argument("query", nargs="*", help="words; put -- before one that begins with a dash")
-    search.add_argument("-k", type=int, metavar="N", help="hits at most")
+    search.add_argument("-k", type=_number, metavar="N", help="hits at most")
     search.add_argument("--mode", choices=["hybrid", "keyword", "semantic", "graph"])
     search.add_argument("--explain", action="store_true", help="show what each hit's score is from")
     search.add_argument("--tag", action="append", default=[], help="a tag; parents match children")
@@ -109,7 +132,9 @@ def _parser() -> "argparse.ArgumentParser":
 
     read = add("read", _read, "show a note, or the section or block behind a #")
     read.add_argument("note", help="path, name or alias; #Heading or #^block may follow")
-    read.add_argument("--max-chars", type=int, metavar="N", help="cut longer text at a line end")
+    read.add_argument(
+        "--max-chars", type=_number, metavar="N", help="cut longer text at a line end"
+    )
 
     links = add("links", _links, "show where a note's links lead, and what links to it")
     links.add_argument("note", help="path, name or alias")
@@ -122,6 +147,15 @@ def _parser() -> "argparse.ArgumentParser":
     add("config", _config, "list every setting, its value and where that comes from")
     add("demo", _demo, "show vaultmem at work on a sample vault")
     return parser
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(f"{text!r} is no whole number") from None
 
 
 def _error_codes() -> str:
@@ -262,20 +296,55 @@ def _print(reply: object, text: str, *, as_json: bool) -> None:
         from vaultmem.surfaces.json_reply import to_json
 
         text = to_json(reply)
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    _write(text + "\n")
+
+
+def _write(text: str) -> None:
+    """Print, and know that it was printed. Raises OutputFailed and BrokenPipeError."""
+    if sys.stdout is None:
+        return  # started without one (`>&-`)
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        from vaultmem.model.errors import OutputFailed
+
+        _discard_output()
+        raise OutputFailed(f"The answer could not be written: {error.strerror}.") from None
+
+
+def _discard_output() -> None:
+    """Give what is still buffered, and the flush at exit, somewhere to go."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _progress() -> "Progress":
-    """A counting line on a terminal; silence elsewhere."""
+    """A counting line on a terminal, and Ctrl-C taken between two notes, never inside one."""
+    import signal
+
     from vaultmem.service.application import Progress
 
-    if not sys.stderr.isatty():
-        return Progress()
+    terminal = sys.stderr.isatty()
     shown_at = 0.0
+    counting = asked = False
+
+    def interrupt(number: int, frame: object) -> None:
+        nonlocal asked
+        if not counting or asked:
+            raise KeyboardInterrupt
+        asked = True
 
     def report(stage: str, done: int, total: int) -> None:
-        nonlocal shown_at
+        nonlocal shown_at, counting
+        if asked:
+            raise KeyboardInterrupt
+        counting = done < total
+        if not terminal:
+            return
         import time
 
         now = time.monotonic()
@@ -286,13 +355,14 @@ def _progress() -> "Progress":
         sys.stderr.write(f"\r{stage}: {done:,} of {total:,} notes{end}")
         sys.stderr.flush()
 
+    signal.signal(signal.SIGINT, interrupt)
     return Progress(report)
 
 
 def _say(message: str) -> None:
-    from vaultmem.surfaces.text import visible
+    from vaultmem.surfaces.text import visible_line
 
-    sys.stderr.write(f"vaultmem: {visible(message)}\n")
+    sys.stderr.write(f"vaultmem: {visible_line(message)}\n")
 
 
 def _speak_utf8() -> None:

@@ -15,7 +15,7 @@ from vaultmem.service.operations.read import ReadReply
 from vaultmem.service.operations.related import LinkOut, RelatedReply
 from vaultmem.service.operations.search import SearchReply
 from vaultmem.service.operations.status import StatusReply
-from vaultmem.surfaces.text import visible
+from vaultmem.surfaces.text import visible, visible_line
 
 MAX_LISTED = 20
 
@@ -81,7 +81,8 @@ def _evidence(hit: Hit) -> Iterator[str]:
 def render_read(reply: ReadReply) -> str:
     """The note's text, then what links here."""
     lines = [f"! {reason}" for reason in reply.degraded]
-    lines.append(reply.text.rstrip("\n"))
+    lines = [visible_line(line) for line in lines] + [reply.text.rstrip("\n")]
+    shown = len(lines)
     if reply.truncated:
         lines.append(f"… cut after line {reply.lines[1]}")
     if reply.backlinks:
@@ -90,7 +91,7 @@ def render_read(reply: ReadReply) -> str:
             f"  {link.path}:{link.line}  {link.text}" for link in reply.backlinks[:MAX_LISTED]
         ]
         lines += _more(len(reply.backlinks))
-    return _joined(lines)
+    return visible("\n".join(lines[:shown] + [visible_line(line) for line in lines[shown:]]))
 
 
 def render_links(reply: RelatedReply) -> str:
@@ -168,10 +169,22 @@ def render_config(reply: StatusReply) -> str:
     """Each setting with its value and where that comes from."""
     lines: list[str] = []
     for setting in reply.settings:
-        shown = list(setting.value) if isinstance(setting.value, tuple) else setting.value
-        lines.append(f"{setting.key} = {shown}  ({setting.source}; {setting.variable})")
+        lines.append(
+            f"{setting.key} = {_value(setting.value)}  ({setting.source}; {setting.variable})"
+        )
         lines.append(f"    {setting.about}")
     return _joined(lines)
+
+
+def _value(value: object) -> str:
+    """A setting's value as config.toml would hold it, quotes left away where it is one text."""
+    if isinstance(value, dict):
+        return (
+            "{ " + ", ".join(f'"{k}" = "{v}"' for k, v in value.items()) + " }" if value else "{}"
+        )
+    if isinstance(value, tuple):
+        return "[" + ", ".join(f'"{part}"' for part in value) + "]"
+    return str(value)
 
 
 def render_why(reply: InspectReply) -> str:
@@ -215,4 +228,4 @@ def _count(number: int, noun: str) -> str:
 
 
 def _joined(lines: list[str]) -> str:
-    return visible("\n".join(lines))
+    return "\n".join(visible_line(line) for line in lines)

@@ -30,6 +30,14 @@ def first_look(snapshot: Snapshot, stored: Mapping[str, StoredFile]) -> Suspects
     return Suspects(tuple(new), tuple(changed), tuple(sorted(missing)), unchanged)
 
 
+def count_waiting(snapshot: Snapshot, stored: Mapping[str, StoredFile]) -> int:
+    """How many notes look different from what is stored; being young alone makes none different."""
+    changed = sum(
+        path not in stored or stored[path].state != state for path, state in snapshot.notes.items()
+    )
+    return changed + len(first_look(snapshot, stored).missing)
+
+
 def _was_young(state: FileState, read_ns: int) -> bool:
     return max(state.mtime_ns, state.ctime_ns) > read_ns - YOUNG_NS
 

@@ -2,6 +2,7 @@
 
 import codecs
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import accumulate
 
 from vaultmem.model.note import Frontmatter, Link, Note, Problem, Properties, note_name
@@ -146,11 +147,15 @@ def _property_links(frontmatter: Frontmatter) -> Iterator[Link]:
         return
     lines = frontmatter.text.split("\n")
     for key, value in frontmatter.properties.items():
-        line = next(
-            (n for n, text in enumerate(lines, 2) if text.startswith((key, f'"{key}', f"'{key}"))),
-            1,
+        starts = tuple(f"{mark}{key}{mark}" for mark in ("", '"', "'"))
+        first = next(
+            (n for n, text in enumerate(lines) if text.partition(":")[0].rstrip() in starts), -1
         )
-        yield from _links_in(key, value, line)
+        at = max(first, 0)
+        for link in _links_in(key, value, 1):
+            # Links come in the order of the text, so each is at or behind the one before it.
+            at = next((n for n in range(at, len(lines)) if link.target in lines[n]), at)
+            yield replace(link, line=at + 2)
 
 
 def _links_in(key: str, value: object, line: int) -> Iterator[Link]:

@@ -7,7 +7,7 @@ from vaultmem.index.update import stored_files
 from vaultmem.model.errors import NoteNotFound
 from vaultmem.model.note import Problem
 from vaultmem.service.application import Memory
-from vaultmem.service.find_note import find_note
+from vaultmem.service.find_note import find_note, refuse_traversal
 from vaultmem.service.operations.index import look
 from vaultmem.vault.paths import is_hidden, is_note, vault_path
 
@@ -44,6 +44,7 @@ def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
 
     Raises NoteAmbiguous and Refused; a note that is not there is an answer, not an error.
     """
+    refuse_traversal(request.note)
     snapshot = look(memory)
     path = vault_path(request.note)
     hidden = is_hidden(path)
@@ -59,7 +60,12 @@ def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
                 current=snapshot.notes.get(found.path) == stored.state,
                 present=found.path in snapshot.notes,
             )
-    if path not in snapshot.notes and path not in snapshot.files and not is_note(path):
+    if (
+        not hidden
+        and path not in snapshot.notes
+        and path not in snapshot.files
+        and not is_note(path)
+    ):
         path += ".md"
     excluded = snapshot.excluded.get(path)
     problems = tuple(problem for problem in snapshot.problems if problem.path == path)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from vaultmem.index.lookup import FoundNote
-from vaultmem.model.errors import NoteNotFound
+from vaultmem.model.errors import NoteNotFound, UsageError
 from vaultmem.model.note import Note
 from vaultmem.service.application import Memory
 from vaultmem.service.find_note import find_note
@@ -48,6 +48,8 @@ def read(memory: Memory, request: ReadRequest) -> ReadReply:
     Raises NoteNotFound (also when the subpath leads nowhere, naming what is there), NoteAmbiguous
     and Refused.
     """
+    if request.max_chars is not None and request.max_chars < 1:
+        raise UsageError(f"The number of characters is {request.max_chars}; 1 is the least.")
     degraded = make_ready(memory)
     with memory.guarded():
         lookup = memory.lookup()

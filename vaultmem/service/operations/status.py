@@ -4,12 +4,17 @@ from dataclasses import dataclass
 
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.update import stored_files
-from vaultmem.model.errors import VaultEmpty, VaultUnreadable
+from vaultmem.model.errors import (
+    SidecarDamaged,
+    SidecarUnavailable,
+    VaultEmpty,
+    VaultUnreadable,
+)
 from vaultmem.service.application import Memory
 from vaultmem.service.doctor import Check, run_checks
 from vaultmem.service.operations.index import look
 from vaultmem.service.settings import SETTINGS
-from vaultmem.vault.delta import first_look
+from vaultmem.vault.delta import count_waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,18 @@ class StatusReply:
 
 def status(memory: Memory, request: StatusRequest) -> StatusReply:
     """How things stand. Changes nothing, and raises nothing for a vault that is not indexed."""
+    if not request.checks:
+        return _status(memory, request, ())
+    checks = run_checks(memory)
+    try:
+        return _status(memory, request, checks)
+    except (SidecarDamaged, SidecarUnavailable):
+        # Its check says so; the counts of a sidecar that cannot be asked are nought.
+        memory.close()
+        return _no_status(memory, checks)
+
+
+def _status(memory: Memory, request: StatusRequest, checks: tuple[Check, ...]) -> StatusReply:
     from vaultmem.index.store import SIDECAR_NAME
 
     with memory.guarded():
@@ -70,9 +87,18 @@ def status(memory: Memory, request: StatusRequest) -> StatusReply:
             waiting=max(waiting, 0),
             last_indexed=sidecar.meta("last_indexed") if sidecar is not None else None,
             watching=False,
-            checks=run_checks(memory) if request.checks else (),
+            checks=checks,
             settings=_settings(memory) if request.settings else (),
         )
+
+
+def _no_status(memory: Memory, checks: tuple[Check, ...]) -> StatusReply:
+    from vaultmem.index.store import SIDECAR_NAME
+
+    sidecar = str(memory.folder / SIDECAR_NAME)
+    return StatusReply(
+        str(memory.vault), sidecar, 0, 0, 0, None, 0, False, 0, None, False, checks, ()
+    )
 
 
 def _waiting(memory: Memory) -> int:
@@ -84,16 +110,18 @@ def _waiting(memory: Memory) -> int:
     sidecar = memory.open_sidecar()
     if sidecar is None:
         return len(snapshot.notes)
-    stored = stored_files(sidecar)
-    changed = sum(
-        path not in stored or stored[path].state != state for path, state in snapshot.notes.items()
-    )
-    return changed + len(first_look(snapshot, stored).missing)
+    return count_waiting(snapshot, stored_files(sidecar))
 
 
 def _settings(memory: Memory) -> tuple[SettingValue, ...]:
     vault_and_sidecar = (
-        SettingValue("vault", str(memory.vault), "found", "VAULTMEM_VAULT", "The notes' folder."),
+        SettingValue(
+            "vault",
+            str(memory.vault),
+            memory.settings.vault_source,
+            "VAULTMEM_VAULT",
+            "The notes' folder.",
+        ),
         SettingValue(
             "cache_dir",
             str(memory.folder.parent),
