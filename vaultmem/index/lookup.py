@@ -14,7 +14,7 @@ from vaultmem.index.store import Sidecar
 from vaultmem.index.text import TOKENIZER_ARGUMENTS
 from vaultmem.model.note import Problem
 from vaultmem.model.query import Filters, Word
-from vaultmem.vault.paths import fold
+from vaultmem.vault.paths import fold, vault_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,17 @@ def quote(form: str) -> str:
     return '"' + form.replace('"', '""') + '"'
 
 
+def _cut(ranked: Iterable[tuple[int, float]], limit: int) -> list[tuple[int, float]]:
+    """The best `limit`, and those that score as the last of them: a cut through equals would
+    keep the older rows, and a rebuilt index has others."""
+    kept: list[tuple[int, float]] = []
+    for rowid, rank in ranked:
+        if len(kept) >= limit and -rank < kept[-1][1]:
+            break
+        kept.append((rowid, -rank))
+    return kept
+
+
 class Lookup:
     """Reads one sidecar. Every answer is bounded and in a deterministic order."""
 
@@ -104,14 +115,14 @@ class Lookup:
         parameters: tuple[object, ...] = ()
         if scope is not None:
             condition, parameters = f"AND +rowid IN ({scope.condition})", scope.parameters
-        return [
-            (rowid, -rank)
-            for rowid, rank in self._db.execute(
+        return _cut(
+            self._db.execute(
                 f"SELECT rowid, rank FROM note_text WHERE note_text MATCH ? {condition} "
-                "ORDER BY rank LIMIT ?",
-                (match, *parameters, limit),
-            )
-        ]
+                "ORDER BY rank",
+                (match, *parameters),
+            ),
+            limit,
+        )
 
     def _chunks_matching(
         self, table: str, match: str, scope: Scope | None, limit: int
@@ -122,14 +133,13 @@ class Lookup:
             # The unary plus keeps SQLite from asking FTS5 once for every allowed row.
             condition = f"AND +rowid IN (SELECT id FROM chunk WHERE note IN ({scope.condition}))"
             parameters = scope.parameters
-        return [
-            (rowid, -rank)
-            for rowid, rank in self._db.execute(
-                f"SELECT rowid, rank FROM {table} WHERE {table} MATCH ? {condition} "
-                "ORDER BY rank LIMIT ?",
-                (match, *parameters, limit),
-            )
-        ]
+        return _cut(
+            self._db.execute(
+                f"SELECT rowid, rank FROM {table} WHERE {table} MATCH ? {condition} ORDER BY rank",
+                (match, *parameters),
+            ),
+            limit,
+        )
 
     def scope(
         self, filters: Filters, required: Sequence[Word], excluded: Sequence[Word]
@@ -144,7 +154,7 @@ class Lookup:
             )
             parameters += [folded, len(folded) + 1, folded + "/"]
         for path in filters.paths:
-            folded = path.strip("/")
+            folded = vault_path(path)
             # Both sides in lower case: `path:projects` means the folder Projects too.
             conditions.append(
                 "(lower(path) GLOB lower(?) OR lower(path) IN (lower(?), lower(?)) "

@@ -44,6 +44,7 @@ class Sidecar:
     def __init__(self, path: Path, connection: apsw.Connection) -> None:
         self.path = path
         self.connection = connection
+        self.inode = path.stat().st_ino
         self._batch_size = 1
         self._waiting = 0  # weight that the next commit makes durable
 
@@ -95,6 +96,16 @@ class Sidecar:
         """A value of the `meta` table."""
         value = self.connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).get
         return value if isinstance(value, str) else None
+
+    def made_by(self, fingerprint: str) -> bool:
+        """Whether these rules made it, and it is still the file in the folder."""
+        try:
+            present = self.path.stat()
+        except OSError:
+            return False
+        return present.st_ino == self.inode and self.meta("fingerprint") == full_fingerprint(
+            fingerprint
+        )
 
     def set_meta(self, key: str, value: str) -> None:
         """Write a value of the `meta` table; inside or outside a transaction."""
@@ -160,7 +171,8 @@ def full_fingerprint(rules: str) -> str:
 
 def _prepared(connection: apsw.Connection) -> apsw.Connection:
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-    connection.execute(_PRAGMAS)
+    # To the end: apsw stops at a statement that returns a row until that row is taken.
+    connection.execute(_PRAGMAS).fetchall()
     return connection
 
 

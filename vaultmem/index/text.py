@@ -9,7 +9,7 @@ import re
 import unicodedata
 
 # Bump when prepared text changes, so that sidecars are rebuilt.
-TEXT_VERSION = 1
+TEXT_VERSION = 2
 
 # Letters and marks of every script are word characters, so that vowel signs do not split words.
 TOKENIZER = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
@@ -20,6 +20,9 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u309f\u30a1-\u30ff\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
+# Symbols newer than the tokenizer's Unicode table count as letters there; and the selector behind
+# an emoji is a mark.
+_SYMBOLS = re.compile("[\u2000-\u206f\u2190-\u2bff\ufe00-\ufe0f\U0001f000-\U0001fbff]")
 # From the place where a CamelCase name gives itself away to its end; a word in capitals does the
 # same, and turns out to have one part.
 _CAMEL_REST = re.compile(r"[A-Za-z0-9][A-Z][A-Za-z0-9]*")
@@ -39,6 +42,8 @@ def normalize(text: str) -> str:
 def prepare(text: str) -> str:
     """The text as the full-text index sees it."""
     text = normalize(text)
+    if not text.isascii():
+        text = _SYMBOLS.sub(" ", text)
     text = _with_camel_parts(text)
     if ("#" in text or "++" in text) and any(mark in text for mark in _MARKS):
         text = _MARKED.sub(_with_word, text)

@@ -9,7 +9,7 @@ import apsw
 from vaultmem.index.documents import COLUMNS, Documents, Row, SearchedFields, documents
 from vaultmem.index.store import Sidecar
 from vaultmem.model.chunk import Chunk
-from vaultmem.model.delta import FileState, StoredFile
+from vaultmem.model.delta import FileState, Snapshot, StoredFile
 from vaultmem.model.note import Link, Note, Problem
 from vaultmem.vault.links import VaultNames, affected_keys, link_key
 from vaultmem.vault.paths import fold
@@ -67,13 +67,15 @@ def put_note(sidecar: Sidecar, entry: Entry, names: VaultNames, *, relink: bool)
     return Written(len(entry.chunks), reused)
 
 
-def touch(sidecar: Sidecar, path: str, state: FileState, read_ns: int) -> None:
+def touch(
+    sidecar: Sidecar, path: str, state: FileState, read_ns: int, date: str | None = None
+) -> None:
     """Remember the new look of a file whose bytes are the same."""
     with sidecar.transaction() as db:
         db.execute(
             "UPDATE note SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, disk_path = ?, "
-            "read_ns = ? WHERE path = ?",
-            (*state, read_ns, path),
+            "read_ns = ?, date = coalesce(?, date) WHERE path = ?",
+            (*state, read_ns, date, path),
         )
 
 
@@ -113,6 +115,27 @@ def put_files(sidecar: Sidecar, files: frozenset[str], names: VaultNames, *, rel
         db.executemany("INSERT INTO file (path) VALUES (?)", [(path,) for path in sorted(come)])
         if relink:
             _relink(db, sorted(gone | come), names)
+
+
+def put_right(sidecar: Sidecar, snapshot: Snapshot) -> None:
+    """Resolve again the links that lead to files which are neither known nor there.
+
+    A run resolves links by what it saw; when it ends before it has taken everything in, and a
+    file then vanishes, no delta will ever mention that file.
+    """
+    dangling = [
+        path
+        for (path,) in sidecar.connection.execute(
+            "SELECT DISTINCT resolved FROM link WHERE resolved IS NOT NULL "
+            "AND NOT EXISTS (SELECT 1 FROM note WHERE note.path = resolved) "
+            "AND NOT EXISTS (SELECT 1 FROM file WHERE file.path = resolved)"
+        )
+        if path not in snapshot.notes and path not in snapshot.files
+    ]
+    if dangling:
+        names = VaultNames([*snapshot.notes, *sorted(snapshot.files)])
+        with sidecar.transaction() as db:
+            _relink(db, dangling, names)
 
 
 def put_scan_problems(sidecar: Sidecar, problems: Sequence[Problem]) -> None:

@@ -65,8 +65,10 @@ class Channel:
 
     def ranks(self) -> dict[int, int]:
         """1-based place of each id, by score."""
-        ordered = sorted(self.scores.items(), key=lambda entry: -entry[1])
-        return {key: place for place, (key, _) in enumerate(ordered, 1)}
+        places: dict[float, int] = {}
+        for place, score in enumerate(sorted(self.scores.values(), reverse=True), 1):
+            places.setdefault(score, place)  # equals share a place, so that it never depends on ids
+        return {key: places[score] for key, score in self.scores.items()}
 
     def best(self) -> float:
         """The largest score, or 0."""

@@ -5,6 +5,8 @@ Syntax: words, "phrases" (a hit must hold them), -excluded words, and the filter
 """
 
 import re
+import unicodedata
+from calendar import monthrange
 from datetime import date
 
 from vaultmem.index.text import camel_parts, normalize, prepare, unspaced_runs
@@ -18,6 +20,21 @@ _QUOTES = str.maketrans(dict.fromkeys("“”„‟«»＂", '"') | dict.fromkey
 _PHRASE = re.compile(r'(?<!\S)(-?)"([^"]+)"')
 _FILTER = re.compile(r'(?<!\S)(tag|path|kind|after|before):(?:"([^"]+)"|(\S+))', re.IGNORECASE)
 _PART = re.compile(r"[^\W_]+")
+
+
+def _runs(text: str) -> list[str]:
+    """The runs of letters, digits and their marks, as the tokenizer of the index sees them."""
+    if text.isascii():
+        return _PART.findall(text)
+    spaced = "".join(
+        c
+        if unicodedata.category(c)[0] in "LN" or unicodedata.category(c) in ("Mn", "Mc", "Co")
+        else " "
+        for c in text
+    )
+    return spaced.split()
+
+
 _APOSTROPHE_ENDINGS = frozenset(("s", "t", "re", "ll", "ve", "m", "d"))
 _DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 
@@ -34,7 +51,7 @@ def parse_query(text: str, filters: Filters | None = None) -> Query:
     excluded: list[Word] = []
 
     def take_phrase(match: re.Match[str]) -> str:
-        form = " ".join(_PART.findall(prepare(match.group(2))))
+        form = " ".join(_runs(prepare(match.group(2))))
         if form:
             word = Word(match.group(2).strip(), (form,), phrase=True)
             (excluded if match.group(1) else words).append(word)
@@ -45,7 +62,7 @@ def parse_query(text: str, filters: Filters | None = None) -> Query:
     negative = [token for token in tokens if _is_exclusion(token)]
     if words or len(negative) < len(tokens):
         for token in negative:
-            excluded += _token_words(token[1:])[:1]
+            excluded += _whole(token[1:])
         tokens = [token for token in tokens if not _is_exclusion(token)]
     candidates = [word for token in tokens for word in _token_words(token)]
     meaningful = [word for word in candidates if not _is_stop(word)]
@@ -76,8 +93,7 @@ def parse_day(text: str, *, last: bool) -> date | None:
             first = date(int(year), int(month), 1)
             if not last:
                 return first
-            following = date(int(year) + int(month) // 12, int(month) % 12 + 1, 1)
-            return date.fromordinal(following.toordinal() - 1)
+            return first.replace(day=monthrange(first.year, first.month)[1])
         return date(int(year), 12, 31) if last else date(int(year), 1, 1)
     except ValueError:
         return None
@@ -104,7 +120,11 @@ def _take_filters(text: str, filters: Filters) -> tuple[str, Filters]:
         return " "
 
     rest = _FILTER.sub(take, text)
-    return rest, Filters(tuple(tags), tuple(paths), tuple(kinds), after, before)
+    return rest, Filters(_few(tags), _few(paths), _few(kinds), after, before)
+
+
+def _few(values: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(v.encode("utf-8", "replace").decode() for v in values))[:MAX_WORDS]
 
 
 def _is_exclusion(token: str) -> bool:
@@ -125,7 +145,7 @@ def _token_words(token: str) -> list[Word]:
     pieces = token.split("'")
     if len(pieces) > 1 and pieces[-1].lower() in _APOSTROPHE_ENDINGS:
         pieces.pop()
-    parts = _PART.findall(prepare("'".join(pieces)))
+    parts = _runs(prepare("'".join(pieces)))
     if not parts:
         return []
     camel = camel_parts(parts[0]) if len(parts) > 1 else []
@@ -135,6 +155,15 @@ def _token_words(token: str) -> list[Word]:
     if len(parts) == 1:
         return [Word(parts[0], (parts[0],))]
     return [Word(token, (" ".join(parts),)), *_parts(parts)]
+
+
+def _whole(token: str) -> list[Word]:
+    """A token to be excluded: all of it in sequence, not any of its parts."""
+    words = _token_words(token)
+    if len(words) > 1 and unspaced_runs(normalize(token)):
+        form = " ".join(_runs(prepare(token)))
+        return [Word(token, (form,))]
+    return words[:1]
 
 
 def _parts(parts: list[str]) -> list[Word]:

@@ -21,6 +21,7 @@ TWO_EDITS_FROM = 8
 # `counk` may mean count or chunk: so many equally near words are looked for.
 MOST_WORDS = 2
 MIN_PREFIX = 3
+MAX_REPAIRS = 12
 
 # English endings that the stemmer takes off.
 _ENDINGS = (
@@ -34,17 +35,24 @@ def repair(query: Query, lookup: Lookup) -> tuple[Query, dict[str, str]]:
     """The query with repaired words, and word -> what it is also looked for as."""
     repaired: dict[str, str] = {}
     words: list[Word] = []
+    unknown: list[Word] = []
     for word in query.words:
-        better = () if word.phrase else _repaired_forms(word, lookup)
+        better: tuple[str, ...] = ()
+        if not word.phrase and not lookup.document_frequency(word):
+            unknown.append(word)
+            if len(unknown) <= MAX_REPAIRS:
+                better = _repaired_forms(word, lookup)
         if better:
             repaired[word.text] = ", ".join(better)
         words.append(replace(word, forms=(*word.forms, *better)))
+    if len(unknown) == len(query.words) and len(repaired) < len(unknown):
+        return query, {}  # not one known word, and not all can be mended: more likely nonsense
     return replace(query, words=tuple(words)), repaired
 
 
 def _repaired_forms(word: Word, lookup: Lookup) -> tuple[str, ...]:
     form = word.forms[0].lower()
-    if not form.isalpha() or len(form) < MIN_PREFIX:
+    if not form.isalpha() or len(form) < MIN_PREFIX or form in STOP_WORDS:
         return ()
     terms = lookup.terms(prepare(form))
     if len(terms) != 1 or lookup.is_term(terms[0]):

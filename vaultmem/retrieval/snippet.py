@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from vaultmem.index.text import unspaced_runs
 from vaultmem.model.query import Word
 
 SNIPPET_CHARS = 240
@@ -22,12 +23,17 @@ def snippet(text: str, words: Iterable[Word], *, size: int = SNIPPET_CHARS) -> s
     if len(flat) <= size:
         return flat
     stems = {_stem(part) for word in words for form in word.forms for part in form.split()}
+    folded = _folded(flat)
     spots = [
         (match.start(), stem)
-        for match in _WORD.finditer(_folded(flat))
+        for match in _WORD.finditer(folded)
         for stem in stems
         if match.group().startswith(stem)
     ]
+    for stem in stems:
+        if unspaced_runs(stem):
+            spots += [(match.start(), stem) for match in re.finditer(re.escape(stem), folded)]
+    spots.sort()
     if not spots:
         return _cut(flat, 0, size)
     best_start, best_count = 0, -1
@@ -52,7 +58,7 @@ def _cut(text: str, start: int, size: int) -> str:
 
 def _stem(part: str) -> str:
     folded = _folded(part.rstrip("*"))
-    return folded[: max(3, round(len(folded) * _STEM_SHARE))]
+    return folded[: max(3, min(round(len(folded) * _STEM_SHARE), len(folded) - 3))]
 
 
 def _folded(text: str) -> str:
@@ -61,6 +67,6 @@ def _folded(text: str) -> str:
         return text.lower()
     folded = []
     for character in text:
-        base = unicodedata.normalize("NFD", character)[0].lower()
+        base = unicodedata.normalize("NFKD", character)[0].lower()
         folded.append(base if len(base) == 1 else character)
     return "".join(folded)

@@ -71,10 +71,16 @@ class Memory:
     def guarded(self) -> Iterator[None]:
         """Failures of the sidecar inside become vaultmem's own errors."""
         with sidecar_errors(self.folder):
-            yield
+            try:
+                yield
+            finally:
+                if self.sidecar is not None and self.sidecar.connection.in_transaction:
+                    self.sidecar.connection.execute("COMMIT")
 
     def open_sidecar(self) -> Sidecar | None:
         """The sidecar, when there is one made by today's rules."""
+        if self.sidecar is not None and not self.sidecar.made_by(self.fingerprint):
+            self.close()
         if self.sidecar is None:
             self.sidecar = open_existing(self.folder, self.fingerprint)
         return self.sidecar
@@ -86,6 +92,8 @@ class Memory:
             raise SidecarUnavailable(
                 f"There is no index of {self.vault} yet. Run `vaultmem index`."
             )
+        if not sidecar.connection.in_transaction:
+            sidecar.connection.execute("BEGIN")
         return Lookup(sidecar)
 
     def close(self) -> None:

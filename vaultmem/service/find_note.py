@@ -15,10 +15,9 @@ def find_note(lookup: Lookup, given: str) -> tuple[FoundNote, str]:
            `#Heading` or `#^block` may follow.
     Raises NoteNotFound (with what is near), NoteAmbiguous (with the candidates) and Refused.
     """
+    given = given.encode("utf-8", "replace").decode()
     if not given.strip():
         raise NoteNotFound("No note was named. Give a path in the vault, or a note's name.")
-    if any("\ud800" <= character <= "\udfff" for character in given):
-        raise NoteNotFound(f"{given} is not valid UTF-8, so no note is called that.")
     whole = _match(lookup, given)
     if whole is not None:
         return whole, ""
@@ -31,7 +30,7 @@ def find_note(lookup: Lookup, given: str) -> tuple[FoundNote, str]:
 
 
 def _match(lookup: Lookup, given: str) -> FoundNote | None:
-    path = _safe(given)
+    path = safe_path(given)
     for spelling in (path, path + ".md"):
         found = lookup.note_at(spelling)
         if found is not None:
@@ -53,7 +52,7 @@ def _only(lookup: Lookup, given: str, paths: list[str]) -> FoundNote | None:
     return lookup.note_at(paths[0])
 
 
-def _safe(given: str) -> str:
+def safe_path(given: str) -> str:
     """The vault path of what was typed; refuses what leads out of the vault or into hiding."""
     refuse_traversal(given)
     path = vault_path(given)
@@ -67,7 +66,7 @@ def refuse_traversal(given: str) -> None:
     if "\0" in given:
         raise Refused("A path cannot hold a NUL character.")
     slashed = given.replace("\\", "/")
-    if ".." in slashed.split("/") or slashed.startswith("~"):
+    if ".." in slashed.split("/") or slashed.startswith("~/"):
         raise Refused(f"{given} leads out of the vault. Give a path inside it.")
 
 

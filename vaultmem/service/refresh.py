@@ -8,10 +8,7 @@ from vaultmem.model.errors import (
     VaultUnreadable,
 )
 from vaultmem.service.application import Memory
-from vaultmem.service.operations.index import IndexRequest, index
-
-# Looking for changes takes as long as the last walk did; beyond this a search does not wait for it.
-PATIENCE_SECONDS = 0.5
+from vaultmem.service.operations.index import PATIENCE_SECONDS, IndexRequest, index
 
 
 def make_ready(memory: Memory) -> tuple[str, ...]:

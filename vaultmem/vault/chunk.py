@@ -26,7 +26,7 @@ from vaultmem.model.note import Block, Heading, Note
 from vaultmem.vault.pieces import estimate_pieces, measure_pieces
 
 # Bump when cuts or keys change, so that sidecars are rebuilt.
-CHUNKER_VERSION = 1
+CHUNKER_VERSION = 2
 
 MAX_TRAIL_CHARS = 200
 # However long the headings are, the text keeps at least this share of a passage.
@@ -123,7 +123,7 @@ def _cut(
                 pending += ((low, at + 1), (at + 1, high))
             else:
                 start, end = run.points[low], run.points[high]
-                finer, level = _finer(text, max(start, section.body), end, run.level)
+                finer, level = _finer(text, max(start, section.body), end, run.level, budget)
                 if finer:
                     runs.append(_run(text, start, end, finer, level))
                 else:
@@ -215,13 +215,16 @@ _FINER_STRENGTH = 1000
 _FINER = (_LINE, _SENTENCE, _WORD, None)
 
 
-def _finer(text: str, start: int, end: int, level: int) -> tuple[list[_Boundary], int]:
+def _finer(text: str, start: int, end: int, level: int, budget: int) -> tuple[list[_Boundary], int]:
     """Boundaries of the first fineness that has any, and the level behind it."""
     while level < len(_FINER):
         pattern = _FINER[level]
         level += 1
         if pattern is None:
-            found = list(range(start + _HARD_CUT, end, _HARD_CUT))
+            # Fewer characters where each costs more: Chinese, digits, punctuation.
+            dense = budget * (end - start) / max(1.0, measure_pieces(text[start:end]))
+            step = max(1, min(_HARD_CUT, int(dense * 0.8)))
+            found = list(range(start + step, end, step))
         else:
             found = [match.end() for match in pattern.finditer(text, start, end)]
         strength = _FINER_STRENGTH * level

@@ -18,7 +18,7 @@ def first_look(snapshot: Snapshot, stored: Mapping[str, StoredFile]) -> Suspects
         known = stored.get(path)
         if known is None:
             new.append(path)
-        elif known.state != state or _was_young(state, known.read_ns):
+        elif known.state != state or was_young(state, known.read_ns):
             changed.append(path)
         else:
             unchanged += 1
@@ -38,7 +38,8 @@ def count_waiting(snapshot: Snapshot, stored: Mapping[str, StoredFile]) -> int:
     return changed + len(first_look(snapshot, stored).missing)
 
 
-def _was_young(state: FileState, read_ns: int) -> bool:
+def was_young(state: FileState, read_ns: int) -> bool:
+    """Whether a file read at `read_ns` had changed so shortly before that it may change unseen."""
     return max(state.mtime_ns, state.ctime_ns) > read_ns - YOUNG_NS
 
 
@@ -67,15 +68,22 @@ def match_renames(
             if path not in taken:
                 by_mark.setdefault(mark, []).append(path)
         done = {old for old, _ in pairs}
-        for old, mark in sorted(old_marks.items()):
-            candidates = by_mark.get(mark)
-            if not candidates or old in done:
-                continue
-            name = old.rsplit("/", 1)[-1]
-            found = next((p for p in candidates if p.rsplit("/", 1)[-1] == name), candidates[0])
-            candidates.remove(found)
-            taken.add(found)
-            pairs.append((old, found))
+        # Two rounds: a namesake is not given away to an equal note that merely comes first.
+        for namesakes in (True, False):
+            for old, mark in sorted(old_marks.items()):
+                if old in done:
+                    continue
+                name = old.rsplit("/", 1)[-1]
+                candidates = by_mark.get(mark, [])
+                found = next(
+                    (p for p in candidates if not namesakes or p.rsplit("/", 1)[-1] == name), None
+                )
+                if found is None:
+                    continue
+                candidates.remove(found)
+                done.add(old)
+                taken.add(found)
+                pairs.append((old, found))
     return tuple(sorted(pairs))
 
 

@@ -16,6 +16,7 @@ STUB_WORDS = 12
 
 _DAY = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 _DATE_KEYS = ("date", "created", "created_at", "created-at", "creation date")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _KIND = re.compile(r"[^\s,;]{1,40}")
 
 
@@ -98,12 +99,12 @@ def note_identity(note: Note) -> str | None:
 def is_stub(note: Note) -> bool:
     """Whether a note has next to no text of its own, headings left out."""
     # Far more than a stub has; the rest of a long note need not be looked at.
-    lines = note.text[note.frontmatter.end : note.frontmatter.end + 4000].split("\n")
+    text = note.text[note.frontmatter.end : note.frontmatter.end + 4000]
+    lines = [line for line in text.split("\n") if not _HEADING.match(line)]
     words = 0
     for line in lines:
-        if not line.lstrip().startswith("#"):
-            words += len(line.split())
+        words += len(line.split())
         if words >= STUB_WORDS:
             return False
     # Scripts without blanks: a line of text is one "word" there.
-    return sum(len(line) for line in lines) < STUB_WORDS * 6
+    return sum(len(line.strip()) for line in lines) < STUB_WORDS * 6

@@ -6,6 +6,7 @@ any other, and a key given twice makes the block invalid.
 
 import re
 from functools import cache
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.model.note import Frontmatter, Problem
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 MAX_BLOCK_CHARS = 64 * 1024
 MAX_NODES = 10_000
 MAX_DEPTH = 20
+MAX_NUMBER_CHARS = 1000
 
 _CLOSING = re.compile(r"^---[ \t]*$", re.MULTILINE)
 
@@ -226,13 +228,19 @@ def _scalar(node: "ScalarNode") -> object:
         case "bool" if text in _BOOL:
             return _BOOL[text]
         case "int" if _INT.fullmatch(text):
-            return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+            # Beyond this, Python refuses to print what it could read.
+            return _int(text) if len(text) <= MAX_NUMBER_CHARS else text
         case "float" if _FLOAT.fullmatch(text):
             if text[-1] in "fFnN":
                 return text.lower()  # JSON has no infinity and no NaN
-            return float(text)
+            number = float(text)
+            return number if isfinite(number) else text
     _known(node, ())
     return text
+
+
+def _int(text: str) -> int:
+    return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
 
 
 def _known(node: "Node", types: tuple[str, ...]) -> None:

@@ -22,12 +22,11 @@ _BOX = re.compile(r"\[[^\n]\](?:[ \t]|$)", re.MULTILINE)
 _CALLOUT = re.compile(r"^[ \t]*(?:>[ \t]*)+\[!([^\]\n]+)\][+-]?[ \t]*(.*)$", re.MULTILINE)
 # Behind `](`: a destination in angle brackets, or one without blanks and with balanced brackets.
 _DESTINATION = re.compile(
-    r"\]\([ \t]*(?:<([^<>\n]*)>|([^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*))"
-    r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*\)"
+    r"\]\([ \t]*+(?:<([^<>\n]*)>|([^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*))"
+    r"(?:[ \t]++(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*+\)"
 )
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
-# How far back the opening bracket of a Markdown link may stand.
-_MAX_LINK_TEXT = 2000
+_BRACKET = re.compile(r"\\[\[\]\\]|[\[\]]|\n(?=[ \t]*\n)")
 
 
 def mask_code(
@@ -65,7 +64,8 @@ def _code_spans(
 ) -> list[tuple[int, int]]:
     """Code spans of each run of inline text: a backtick run closed by the next of its length."""
     spans: list[tuple[int, int]] = []
-    for first, after in inline:
+    # The cells of a table row share its lines.
+    for first, after in dict.fromkeys(inline):
         start = line_starts[first]
         end = line_starts[after] if after < len(line_starts) else len(text)
         if text.find("`", start, end) < 0:
@@ -160,11 +160,12 @@ def wikilink(inner: str, *, embed: bool, line: int, key: str | None = None) -> L
 def _markdown_links(
     text: str, line_starts: Sequence[int], start: int, found: list[tuple[int, int, Link]]
 ) -> None:
+    opening = _opening_brackets(text, start)
     for match in _DESTINATION.finditer(text, start):
         destination = match.group(1) if match.group(1) is not None else match.group(2)
         if not destination or _SCHEME.match(destination):
             continue  # leads out of the vault, as most do
-        begin = _opening_bracket(text, match.start(), start)
+        begin = opening.get(match.start())
         if begin is None:
             continue
         embed = begin > 0 and text[begin - 1] == "!" and not _escaped(text, begin - 1)
@@ -178,30 +179,20 @@ def _markdown_links(
             found.append((begin - embed, match.end(), link))
 
 
-def _opening_bracket(text: str, closing: int, start: int) -> int | None:
-    """Offset of the `[` that the `]` at `closing` belongs to, in the same paragraph."""
-    # Nearly always the nearest one; brackets within brackets are counted below.
-    at = text.rfind("[", max(start, closing - _MAX_LINK_TEXT), closing)
-    if at < 0:
-        return None
-    between = text[at + 1 : closing]
-    if "]" not in between and "\n" not in between and (at == 0 or text[at - 1] != "\\"):
-        return at
-    depth = 0
-    at = closing
-    lowest = max(start, closing - _MAX_LINK_TEXT)
-    while at >= lowest:
-        character = text[at]
-        if character == "]" and not _escaped(text, at):
-            depth += 1
-        elif character == "[" and not _escaped(text, at):
-            depth -= 1
-            if depth == 0:
-                return at
-        elif character == "\n" and at > 0 and text[at - 1] == "\n":
-            return None
-        at -= 1
-    return None
+def _opening_brackets(text: str, start: int) -> dict[int, int]:
+    """For each `]` that closes a bracket, where its `[` stands; no pair spans a blank line."""
+    pairs: dict[int, int] = {}
+    opened: list[int] = []
+    for match in _BRACKET.finditer(text, start):
+        mark = match.group()
+        if mark == "[":
+            opened.append(match.start())
+        elif mark == "]":
+            if opened:
+                pairs[match.start()] = opened.pop()
+        elif mark[0] == "\n":
+            opened.clear()
+    return pairs
 
 
 def markdown_link(

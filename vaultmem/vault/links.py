@@ -95,10 +95,15 @@ def _join(folder: str, link: str) -> str | None:
 
 def link_key(target: str) -> str:
     """What a link's resolution depends on: its last part, folded."""
-    return fold(vault_path(target).rsplit("/", 1)[-1])
+    return _key(vault_path(target).rsplit("/", 1)[-1])
+
+
+def _key(name: str) -> str:
+    """Folded as `name.md` would be: a final capital sigma folds by what follows it."""
+    return fold(name + ".md")[:-3]
 
 
 def affected_keys(path: str) -> tuple[str, ...]:
     """The link keys whose resolution may change when a file at `path` comes or goes."""
-    name = fold(path.rsplit("/", 1)[-1])
-    return (name, name[:-3]) if is_note(name) else (name,)
+    name = path.rsplit("/", 1)[-1]
+    return (_key(name), fold(name)[:-3]) if is_note(name) else (_key(name),)

@@ -21,7 +21,7 @@ from vaultmem.vault.inline import (
 )
 
 # Bump when the meaning of a note changes, so that sidecars are rebuilt.
-PARSER_VERSION = 1
+PARSER_VERSION = 2
 
 # A title is a line on a screen; what is longer is cut, never refused.
 MAX_TITLE_CHARS = 300
@@ -111,6 +111,9 @@ def _title(path: str, properties: Properties) -> str:
     return note_name(path)
 
 
+_OLD_NAMES = {"tags": "tag", "aliases": "alias"}
+
+
 def _property_names(
     path: str, properties: Properties, wanted: str
 ) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
@@ -118,10 +121,12 @@ def _property_names(
     names: list[str] = []
     problems: list[Problem] = []
     for key, value in properties.items():
-        if key.lower() != wanted or value is None:
+        # `alias` and `tag` are ignored since Obsidian 1.9, but a mapping there is worth a word.
+        if key.lower() not in (wanted, _OLD_NAMES[wanted]) or value is None:
             continue
         items = value if isinstance(value, list) else [value]
-        names += [item.strip() for item in items if isinstance(item, str) and item.strip()]
+        if key.lower() == wanted:
+            names += [item.strip() for item in items if isinstance(item, str) and item.strip()]
         if any(isinstance(item, dict) for item in items):
             problems.append(
                 Problem(
@@ -145,17 +150,31 @@ def _property_links(frontmatter: Frontmatter) -> Iterator[Link]:
     """Links among the properties: a text that is a whole link, alone or in a list."""
     if "[[" not in frontmatter.text and "](" not in frontmatter.text:
         return
-    lines = frontmatter.text.split("\n")
+    text = frontmatter.text
+    spans = _key_spans(text)
     for key, value in frontmatter.properties.items():
-        starts = tuple(f"{mark}{key}{mark}" for mark in ("", '"', "'"))
-        first = next(
-            (n for n, text in enumerate(lines) if text.partition(":")[0].rstrip() in starts), -1
-        )
-        at = max(first, 0)
+        at, end = spans.get(key, (0, len(text)))
         for link in _links_in(key, value, 1):
             # Links come in the order of the text, so each is at or behind the one before it.
-            at = next((n for n in range(at, len(lines)) if link.target in lines[n]), at)
-            yield replace(link, line=at + 2)
+            found = text.find(link.target, at, end)
+            at = found if found >= 0 else at
+            yield replace(link, line=text.count("\n", 0, at) + 2)
+
+
+def _key_spans(text: str) -> dict[str, tuple[int, int]]:
+    """Where each top-level key's lines begin and end in a properties block."""
+    spans: dict[str, tuple[int, int]] = {}
+    key, start, at = None, 0, 0
+    for line in text.split("\n"):
+        name, colon, _ = line.partition(":")
+        if colon and not line[:1].isspace():
+            if key is not None:
+                spans.setdefault(key, (start, at))
+            key, start = name.strip(" \t\"'"), at
+        at += len(line) + 1
+    if key is not None:
+        spans.setdefault(key, (start, len(text)))
+    return spans
 
 
 def _links_in(key: str, value: object, line: int) -> Iterator[Link]:
@@ -167,8 +186,17 @@ def _links_in(key: str, value: object, line: int) -> Iterator[Link]:
                 yield wikilink(inner, embed=False, line=line, key=key)
         elif text.startswith("[") and text.endswith(")") and "](" in text:
             display, _, destination = text[1:-1].partition("](")
-            link = markdown_link(destination.strip("<>"), display, embed=False, line=line, key=key)
-            if link is not None and " " not in destination:
+            bracketed = destination.startswith("<") and destination.endswith(">")
+            if not bracketed and " " in destination:
+                return
+            link = markdown_link(
+                destination[1:-1] if bracketed else destination,
+                display,
+                embed=False,
+                line=line,
+                key=key,
+            )
+            if link is not None:
                 yield link
     elif isinstance(value, list):
         for index, part in enumerate(value):

@@ -133,7 +133,7 @@ def _linked_part(vault: Path, disk_path: str) -> str | None:
         try:
             if stat.S_ISLNK(os.lstat(folder).st_mode):
                 return folder
-        except OSError:
+        except (OSError, ValueError):
             return None  # the open that follows says what is wrong
     return None
 

@@ -73,6 +73,9 @@ class _Walk:
                         prefix + name, "not-a-file", "It is not a regular file; it is left alone."
                     )
             except OSError as error:
+                gone = isinstance(error, FileNotFoundError)
+                if not gone and prefix.rstrip("/") not in self.unlisted:
+                    self.unlisted.append(prefix.rstrip("/"))
                 self._report(prefix + name, "unreadable", f"Cannot look at it: {error.strerror}.")
         return below
 
@@ -120,7 +123,7 @@ class _Walk:
         )
 
     def _link(self, entry: "os.DirEntry[str]", prefix: str) -> None:
-        if is_note(entry.name):
+        if is_note(entry.name) or os.path.isdir(entry.path):
             self._report(
                 prefix + entry.name, "linked", "It is a symbolic link; links are not followed."
             )

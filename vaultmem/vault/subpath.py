@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vaultmem.model.note import Heading, Note
+from vaultmem.model.note import Block, Heading, Note
 
 # Obsidian compares headings with these turned into blanks, on both sides.
 _HEADING_PUNCTUATION = re.compile(r"[!\"#$%&()*+,.:;<=>?@^`{|}~/\[\]\\\r\n]+")
@@ -62,19 +62,24 @@ def _block(note: Note, wanted: str) -> Place | None:
         holders = [
             block for block in note.blocks if block.kind in ("paragraph", "item", "table", "fence")
         ]
-        if alone:
+        inside = [block for block in holders if block.first <= row < block.after]
+        if alone and not any(block.first < row for block in inside):
             # An id on a line of its own names the structured block above it.
             above = [block for block in note.blocks if block.after <= row and block.depth == 0]
             if above:
                 last = max(above, key=lambda block: block.after)
-                return Place("block", last.first + 1, max(last.first + 1, last.after))
-        inside = [block for block in holders if block.first <= row < block.after]
+                return _trimmed(last, lines)
         if inside:
             inner = [block for block in inside if block.kind == "item"] or inside
             block = max(inner, key=lambda block: block.depth)
-            last_line = block.after
-            while last_line - 1 > block.first and not lines[last_line - 1].strip():
-                last_line -= 1
-            return Place("block", block.first + 1, last_line)
+            return _trimmed(block, lines)
         return Place("block", block_id.line, block_id.line)
     return None
+
+
+def _trimmed(block: Block, lines: Sequence[str]) -> Place:
+    """The block's lines without the blank ones that end it."""
+    last = block.after
+    while last - 1 > block.first and not lines[last - 1].strip():
+        last -= 1
+    return Place("block", block.first + 1, last)

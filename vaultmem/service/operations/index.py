@@ -12,6 +12,7 @@ from vaultmem.index.update import (
     Entry,
     put_files,
     put_note,
+    put_right,
     put_scan_problems,
     remove_note,
     stored_files,
@@ -22,7 +23,7 @@ from vaultmem.model.errors import VaultEmpty, VaultUnreadable
 from vaultmem.model.note import Problem
 from vaultmem.service.application import Memory
 from vaultmem.vault.chunk import chunk_note
-from vaultmem.vault.delta import decide, first_look, match_renames
+from vaultmem.vault.delta import decide, first_look, match_renames, was_young
 from vaultmem.vault.facts import KindRules, is_stub, note_date, note_identity, note_kind
 from vaultmem.vault.ignore import load_rules
 from vaultmem.vault.links import VaultNames
@@ -35,6 +36,9 @@ from vaultmem.vault.scan import scan
 # about this many notes together, half a second's work; a note's rows and its hash still
 # stand or fall as one.
 BATCH_NOTES = 512
+
+# Looking for changes takes as long as the last walk did; beyond this a search does not wait for it.
+PATIENCE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +162,11 @@ class _Run:
         delta = self._delta(suspects)
         known_files = frozenset(Lookup(self.sidecar).all_files())
         busy = bool(delta.added or delta.changed or delta.renamed or delta.removed)
+        put_right(self.sidecar, self.snapshot)
         if not busy and known_files == self.snapshot.files:
             self._touch(delta.touched)
             put_scan_problems(self.sidecar, self.problems)
+            self._remember_patience(looked)
             return self._counts(delta, 0, 0, 0), 0
         names = VaultNames([*self.snapshot.notes, *sorted(self.snapshot.files)])
         relink = bool(self.stored)
@@ -193,6 +199,12 @@ class _Run:
         self.sidecar.checkpoint()
         counts = self._counts(delta, indexed["added"], indexed["changed"], indexed["renamed"])
         return counts, self.reused
+
+    def _remember_patience(self, looked: float) -> None:
+        """Note how long looking took, when that changes whether a search may wait for it."""
+        known = float(self.sidecar.meta("look_seconds") or 0.0)
+        if (known > PATIENCE_SECONDS) != (looked > PATIENCE_SECONDS):
+            self.sidecar.set_meta("look_seconds", f"{looked:.3f}")
 
     def _delta(self, suspects: Suspects) -> Delta:
         """Read the suspects as far as deciding needs it."""
@@ -259,8 +271,23 @@ class _Run:
     def _touch(self, paths: Iterable[str]) -> None:
         for path in paths:
             state = self.snapshot.notes[path]
-            if state != self.stored[path].state:
-                touch(self.sidecar, path, state, self.memory.clock.now_ns())
+            known = self.stored[path]
+            now = self.memory.clock.now_ns()
+            if state != known.state or (
+                was_young(state, known.read_ns) and not was_young(state, now)
+            ):
+                touch(self.sidecar, path, state, self.memory.clock.now_ns(), self._day(path))
+
+    def _day(self, path: str) -> str | None:
+        """The day of a touched note, if that may have become another one."""
+        day = self.memory.clock.day
+        modified = day(self.snapshot.notes[path].mtime_ns)
+        if modified == day(self.stored[path].state.mtime_ns):
+            return None
+        data = self._read(path)
+        return (
+            note_date(parse(path, data), modified).isoformat() if isinstance(data, bytes) else None
+        )
 
     def _counts(self, delta: Delta, added: int, changed: int, renamed: int) -> NoteCounts:
         return NoteCounts(

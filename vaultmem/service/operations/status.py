@@ -74,7 +74,7 @@ def _status(memory: Memory, request: StatusRequest, checks: tuple[Check, ...]) -
     with memory.guarded():
         sidecar = memory.open_sidecar()
         lookup = Lookup(sidecar) if sidecar is not None else None
-        waiting = _waiting(memory)
+        waiting = waiting_notes(memory)
         return StatusReply(
             vault=str(memory.vault),
             sidecar=str(memory.folder / SIDECAR_NAME),
@@ -101,7 +101,7 @@ def _no_status(memory: Memory, checks: tuple[Check, ...]) -> StatusReply:
     )
 
 
-def _waiting(memory: Memory) -> int:
+def waiting_notes(memory: Memory) -> int:
     """Notes that look different from what is indexed; -1 when the vault cannot be looked at."""
     try:
         snapshot = look(memory)
