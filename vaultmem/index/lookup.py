@@ -141,6 +141,47 @@ class Lookup:
             limit,
         )
 
+    def chunks_holding(self, match: str, scope: Scope | None) -> tuple[set[int], set[int]]:
+        """Chunk ids whose passage satisfies `match`, and those whose window does; no scores."""
+        condition = ""
+        parameters: tuple[object, ...] = ()
+        if scope is not None:
+            condition = f"AND +rowid IN (SELECT id FROM chunk WHERE note IN ({scope.condition}))"
+            parameters = scope.parameters
+        passages, windows = (
+            {
+                rowid
+                for (rowid,) in self._db.execute(
+                    f"SELECT rowid FROM {table} WHERE {table} MATCH ? {condition}",
+                    (match, *parameters),
+                )
+            }
+            for table in ("passage_text", "window_text")
+        )
+        return passages, windows
+
+    def notes_matching(self, match: str) -> set[int]:
+        """Ids of the notes that satisfy `match`; no scores."""
+        return {
+            rowid
+            for (rowid,) in self._db.execute(
+                "SELECT rowid FROM note_text WHERE note_text MATCH ?", (match,)
+            )
+        }
+
+    def named(self, name: str) -> set[int]:
+        """Ids of the notes whose file name, path, title or alias is `name`, in any case."""
+        folded = fold(vault_path(name))
+        bare = folded.removesuffix(".md")
+        return {
+            note
+            for (note,) in self._db.execute(
+                "SELECT id FROM note WHERE folded_name = ? OR folded_title = ? OR path = ? "
+                "UNION SELECT note FROM alias WHERE folded = ?",
+                (bare, folded, vault_path(name), folded),
+            )
+        }
+
     def scope(
         self, filters: Filters, required: Sequence[Word], excluded: Sequence[Word]
     ) -> Scope | None:

@@ -3,7 +3,7 @@
 from vaultmem.index.documents import COLUMNS, DOCUMENTS_VERSION
 from vaultmem.index.text import TEXT_VERSION, TOKENIZER
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # Part of every fingerprint: rows made by another version of this code are not comparable.
 VERSIONS = f"schema {SCHEMA_VERSION}, documents {DOCUMENTS_VERSION}, text {TEXT_VERSION}"
@@ -31,6 +31,8 @@ CREATE TABLE note (
     path TEXT NOT NULL UNIQUE,
     disk_path TEXT NOT NULL,
     title TEXT NOT NULL,
+    folded_name TEXT NOT NULL,
+    folded_title TEXT NOT NULL,
     kind TEXT NOT NULL,
     date TEXT,
     stub INTEGER NOT NULL,
@@ -44,6 +46,8 @@ CREATE TABLE note (
     properties TEXT NOT NULL,
     searched TEXT NOT NULL
 ) STRICT;
+CREATE INDEX note_by_name ON note (folded_name);
+CREATE INDEX note_by_title ON note (folded_title);
 
 CREATE TABLE chunk (
     id INTEGER PRIMARY KEY,

@@ -92,6 +92,16 @@ class Sidecar:
                 self.connection.execute("ROLLBACK")
             raise
 
+    def begin_reading(self) -> None:
+        """From here to `end_reading` every statement sees one state of the index."""
+        if not self.connection.in_transaction:
+            self.connection.execute("BEGIN")
+
+    def end_reading(self) -> None:
+        """Let go of that state: an open one keeps the write-ahead log from being reset."""
+        if self.connection.in_transaction:
+            self.connection.execute("COMMIT")
+
     def meta(self, key: str) -> str | None:
         """A value of the `meta` table."""
         value = self.connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).get

@@ -236,6 +236,8 @@ def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _St
         note.path,
         state.disk_path,
         note.title,
+        fold(note.name),
+        fold(note.title),
         entry.kind,
         entry.date,
         int(entry.stub),
@@ -251,16 +253,18 @@ def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _St
     )
     if old is not None:
         db.execute(
-            "UPDATE note SET path = ?, disk_path = ?, title = ?, kind = ?, date = ?, stub = ?, "
+            "UPDATE note SET path = ?, disk_path = ?, title = ?, folded_name = ?, "
+            "folded_title = ?, kind = ?, date = ?, stub = ?, "
             "sha256 = ?, identity = ?, size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, "
             "read_ns = ?, properties = ?, searched = ? WHERE id = ?",
             (*values, old.id),
         )
         return old.id
     db.execute(
-        "INSERT INTO note (path, disk_path, title, kind, date, stub, sha256, identity, size, "
+        "INSERT INTO note (path, disk_path, title, folded_name, folded_title, kind, date, stub, "
+        "sha256, identity, size, "
         "mtime_ns, ctime_ns, inode, read_ns, properties, searched) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         values,
     )
     return db.last_insert_rowid()

@@ -45,6 +45,7 @@ class Query:
     words: tuple[Word, ...]  # what to look for, stop words dropped where others remain
     excluded: tuple[Word, ...]  # a hit must not hold these
     filters: Filters
+    name: str = ""  # all that was asked, filters and quotes aside: it may be a note's name
     dropped: int = 0  # words beyond what one question may hold
 
     @property

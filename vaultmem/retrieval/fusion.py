@@ -14,7 +14,10 @@ from vaultmem.model.hit import ChannelScore
 WEIGHTS: Mapping[str, float] = {"passage": 1.0, "window": 1.0, "note": 1.0}
 
 # Words are never AND-ed to nothing; holding all of them is worth this much on top of a sum of 1.
-ALL_WORDS_BONUS = 0.2
+ALL_WORDS_BONUS = 0.15
+
+# A question that is a note's name, title or alias and nothing else asks for that note.
+NAME_BONUS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Scored:
     candidate: Candidate
     score: float  # 0 to 1
     channels: tuple[ChannelScore, ...]
-    bonus: float  # for holding all of the words
+    boosts: Mapping[str, float]  # what was added, by name; 0 where it does not apply
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +85,19 @@ def fuse(
     note: Channel,
     *,
     complete: Complete,
+    named: frozenset[int] = frozenset(),
 ) -> list[Scored]:
     """Rank passages, best first; ties by path and place, so that the order never depends on ids.
 
     passage, window: scores by chunk id.
     note:            scores by note id, given to each passage of the note.
     complete:        who holds all of the query's words.
+    named:           ids of the notes whose name the whole query is.
     """
     ranks = {channel.name: channel.ranks() for channel in (passage, window, note)}
     tops = {channel.name: channel.best() for channel in (passage, window, note)}
     total = sum(WEIGHTS.values())
+    most = 1 + ALL_WORDS_BONUS + (NAME_BONUS if named else 0.0)
     scored: list[Scored] = []
     for candidate in candidates:
         own = _score(passage, candidate.chunk, ranks, tops)
@@ -103,8 +109,11 @@ def fuse(
             whole = _lent(whole, own)
         channels = (own, around, whole)
         score = sum(WEIGHTS[channel.channel] * channel.scaled for channel in channels) / total
-        bonus = ALL_WORDS_BONUS * complete.share(candidate)
-        scored.append(Scored(candidate, (score + bonus) / (1 + ALL_WORDS_BONUS), channels, bonus))
+        boosts = {
+            "all words": ALL_WORDS_BONUS * complete.share(candidate),
+            "name": NAME_BONUS if candidate.note in named else 0.0,
+        }
+        scored.append(Scored(candidate, (score + sum(boosts.values())) / most, channels, boosts))
     scored.sort(key=lambda s: (-s.score, s.candidate.path, s.candidate.ordinal))
     return scored
 

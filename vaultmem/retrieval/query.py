@@ -47,6 +47,7 @@ def parse_query(text: str, filters: Filters | None = None) -> Query:
     rest = text.translate(_QUOTES)
     found = filters or Filters()
     rest, found = _take_filters(rest, found)
+    name = " ".join(rest.replace('"', " ").split()).encode("utf-8", "replace").decode()
     words: list[Word] = []
     excluded: list[Word] = []
 
@@ -73,6 +74,7 @@ def parse_query(text: str, filters: Filters | None = None) -> Query:
         distinct[:MAX_WORDS],
         _distinct(excluded)[:MAX_WORDS],
         found,
+        name=name,
         dropped=max(0, len(distinct) - MAX_WORDS),
     )
 

@@ -92,6 +92,7 @@ def _scored(query: Query, lookup: Lookup, scope: Scope | None) -> list[Scored]:
         Channel("window", window),
         Channel("note", note),
         complete=_complete(query, lookup, scope),
+        named=frozenset(lookup.named(query.name)),
     )
 
 
@@ -99,10 +100,9 @@ def _complete(query: Query, lookup: Lookup, scope: Scope | None) -> Complete:
     if len(query.words) < 2:
         return Complete(frozenset(), frozenset(), frozenset())
     match = match_all(query.words)
+    passages, windows = lookup.chunks_holding(match, scope)
     return Complete(
-        frozenset(chunk for chunk, _ in lookup.passages(match, scope, PASSAGE_LIST)),
-        frozenset(chunk for chunk, _ in lookup.windows(match, scope, WINDOW_LIST)),
-        frozenset(note for note, _ in lookup.notes(match, scope, NOTE_LIST)),
+        frozenset(passages), frozenset(windows), frozenset(lookup.notes_matching(match))
     )
 
 
@@ -149,7 +149,7 @@ def _with_evidence(scored: list[Scored], query: Query, lookup: Lookup) -> tuple[
                     matched=tuple(word.text for word in matched),
                     missing=tuple(w.text for w in query.words if note not in holders[w]),
                     coverage=coverage,
-                    boosts={"all words": round(entry.bonus, 6)} if entry.bonus else {},
+                    boosts={name: round(value, 6) for name, value in entry.boosts.items() if value},
                 ),
             )
         )

@@ -2,19 +2,20 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from vaultmem.index.text import unspaced_runs
 from vaultmem.model.query import Word
 
 SNIPPET_CHARS = 240
 _BLANKS = re.compile(r"\s+")
-_WORD = re.compile(r"[^\W_]+")
+# Vowel signs and accents belong to the word they stand in; Python's `\w` leaves them out.
+_WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f\u0590-\u07ff\u0900-\u0dff\u1a00-\u1aff])+")
 # What a stemmed match must share with the word asked for, at least.
 _STEM_SHARE = 0.7
 
 
-def snippet(text: str, words: Iterable[Word], *, size: int = SNIPPET_CHARS) -> str:
+def snippet(text: str, words: Sequence[Word], *, size: int = SNIPPET_CHARS) -> str:
     """A stretch of `text` of about `size` characters with most of the query's words.
 
     The text is shown as it is, accents and case included, with runs of blanks folded.
@@ -23,13 +24,15 @@ def snippet(text: str, words: Iterable[Word], *, size: int = SNIPPET_CHARS) -> s
     if len(flat) <= size:
         return flat
     stems = {_stem(part) for word in words for form in word.forms for part in form.split()}
+    asked = {_folded(part) for word in words for form in word.forms for part in form.split()}
     folded = _folded(flat)
-    spots = [
-        (match.start(), stem)
-        for match in _WORD.finditer(folded)
-        for stem in stems
-        if match.group().startswith(stem)
-    ]
+    spots: list[tuple[int, str]] = []
+    for match in _WORD.finditer(folded):
+        word = match.group()
+        spots += [(match.start(), stem) for stem in stems if word.startswith(stem)]
+        if len(word) > 2:
+            # `running` finds a note that says `run`.
+            spots += [(match.start(), word) for whole in asked if whole.startswith(word)]
     for stem in stems:
         if unspaced_runs(stem):
             spots += [(match.start(), stem) for match in re.finditer(re.escape(stem), folded)]

@@ -69,13 +69,16 @@ class Memory:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Failures of the sidecar inside become vaultmem's own errors."""
+        """Failures of the sidecar inside become vaultmem's own errors.
+
+        What `lookup` reads inside is one state of the index, whatever other processes do.
+        """
         with sidecar_errors(self.folder):
             try:
                 yield
             finally:
-                if self.sidecar is not None and self.sidecar.connection.in_transaction:
-                    self.sidecar.connection.execute("COMMIT")
+                if self.sidecar is not None:
+                    self.sidecar.end_reading()
 
     def open_sidecar(self) -> Sidecar | None:
         """The sidecar, when there is one made by today's rules."""
@@ -92,8 +95,7 @@ class Memory:
             raise SidecarUnavailable(
                 f"There is no index of {self.vault} yet. Run `vaultmem index`."
             )
-        if not sidecar.connection.in_transaction:
-            sidecar.connection.execute("BEGIN")
+        sidecar.begin_reading()
         return Lookup(sidecar)
 
     def close(self) -> None:

@@ -160,11 +160,13 @@ def wikilink(inner: str, *, embed: bool, line: int, key: str | None = None) -> L
 def _markdown_links(
     text: str, line_starts: Sequence[int], start: int, found: list[tuple[int, int, Link]]
 ) -> None:
-    opening = _opening_brackets(text, start)
+    opening: dict[int, int] | None = None
     for match in _DESTINATION.finditer(text, start):
         destination = match.group(1) if match.group(1) is not None else match.group(2)
         if not destination or _SCHEME.match(destination):
             continue  # leads out of the vault, as most do
+        if opening is None:
+            opening = _opening_brackets(text, start)
         begin = opening.get(match.start())
         if begin is None:
             continue
