@@ -112,11 +112,11 @@ def test_a_camel_case_name_has_parts(word: str, parts: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "prepared"),
     [
-        ("the TideGaugeReader polls", "the TideGaugeReader Tide Gauge Reader polls"),
+        ("the TideGaugeReader polls", "the TideGaugeReader polls\nTide Gauge Reader"),
         ("plain words", "plain words"),
-        ("東京都庁へ", " 東京 京都 都庁 庁へ "),
+        ("東京都庁へ", " 東京 京都 都庁 庁へ \nへ"),
         ("木", " 木 "),
-        ("Tokyo東京", "Tokyo 東京 "),
+        ("Tokyo東京", "Tokyo 東京 \n京"),
         ("ｆｕｌｌ　ｗｉｄｔｈ", "full width"),
         ("ﬁre", "fire"),
         ("cafe\u0301", "café"),

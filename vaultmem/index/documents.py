@@ -7,11 +7,11 @@ copy of the text can forget a row only when told exactly what stood in it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vaultmem.index.text import prepare
+from vaultmem.index.text import name_parts, prepare, prepare_plain
 from vaultmem.model.chunk import Chunk
 
 # Bump when rows change, so that sidecars are rebuilt.
-DOCUMENTS_VERSION = 1
+DOCUMENTS_VERSION = 2
 
 # A window is the passage with its neighbours, while all of it stays within this many word pieces
 # (150 words of prose; fewer where links and code make words long) and two neighbours a side.
@@ -56,17 +56,19 @@ def documents(fields: SearchedFields, chunks: Sequence[Chunk]) -> Documents:
         prepare(fields.properties),
         prepare(fields.path),
     )
-    bodies = [prepare(chunk.text[chunk.body :]) for chunk in chunks]
+    texts = [chunk.text[chunk.body :] for chunk in chunks]
+    bodies = [prepare_plain(text) for text in texts]
+    parts = [name_parts(text) for text in texts]
     # Each heading stands in the trail of every passage below it: prepare it once.
     headings = {h: prepare(h) for h in {h for chunk in chunks for h in chunk.trail}}
     trails = [" ".join([headings[heading] for heading in chunk.trail]) for chunk in chunks]
     own = [headings[chunk.trail[-1]] if chunk.body and chunk.trail else "" for chunk in chunks]
     aliases, tags, properties, path = about
     passages = tuple(
-        (title, aliases, trail, tags, properties, path, body)
+        (title, aliases, trail, tags, properties, path, _body([body], [part]))
         if index == 0
-        else (title, "", trail, "", "", "", body)
-        for index, (trail, body) in enumerate(zip(trails, bodies, strict=True))
+        else (title, "", trail, "", "", "", _body([body], [part]))
+        for index, (trail, body, part) in enumerate(zip(trails, bodies, parts, strict=True))
     )
     pieces = [chunk.pieces for chunk in chunks]
     windows: list[Row | None] = []
@@ -77,10 +79,15 @@ def documents(fields: SearchedFields, chunks: Sequence[Chunk]) -> Documents:
             continue
         around = [own[i] for i in range(first, after) if i != index and own[i]]
         nearby = " ".join([trails[index], *around])
-        body = "\n".join(bodies[first:after])
+        body = _body(bodies[first:after], parts[first:after])
         windows.append((*passages[index][:2], nearby, *passages[index][3:6], body))
     note = (title, aliases, "\n".join(h for h in own if h), tags, properties, path)
-    return Documents(passages, tuple(windows), (*note, "\n".join(bodies)))
+    return Documents(passages, tuple(windows), (*note, _body(bodies, parts)))
+
+
+def _body(bodies: Sequence[str], parts: Sequence[str]) -> str:
+    """Texts side by side, and behind all of them what they are also found by."""
+    return "\n".join([*bodies, *filter(None, parts)])
 
 
 def _window(pieces: Sequence[int], index: int) -> tuple[int, int]:

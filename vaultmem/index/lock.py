@@ -33,7 +33,7 @@ def writer_lock(folder: Path) -> Iterator[None]:
     try:
         try:
             _lock(descriptor)
-        except OSError:
+        except (BlockingIOError, PermissionError):
             raise SidecarBusy(
                 f"Another vaultmem process is indexing this vault (lock {folder / 'writer.lock'}). "
                 "Wait for it to end and try again."

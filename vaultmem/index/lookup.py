@@ -169,16 +169,17 @@ class Lookup:
             )
         }
 
-    def named(self, name: str) -> set[int]:
-        """Ids of the notes whose file name, path, title or alias is `name`, in any case."""
+    def named(self, name: str, scope: Scope | None) -> set[int]:
+        """Ids of the notes in scope whose name, path, title or alias is `name`, in any case."""
+        condition = f"WHERE id IN ({scope.condition})" if scope is not None else ""
         folded = fold(vault_path(name))
         bare = folded.removesuffix(".md")
         return {
             note
             for (note,) in self._db.execute(
-                "SELECT id FROM note WHERE folded_name = ? OR folded_title = ? OR path = ? "
-                "UNION SELECT note FROM alias WHERE folded = ?",
-                (bare, folded, vault_path(name), folded),
+                "SELECT id FROM (SELECT id FROM note WHERE folded_name = ? OR folded_title = ? "
+                f"OR folded_path = ? UNION SELECT note FROM alias WHERE folded = ?) {condition}",
+                (bare, folded, folded, folded, *(scope.parameters if scope else ())),
             )
         }
 
@@ -195,11 +196,10 @@ class Lookup:
             )
             parameters += [folded, len(folded) + 1, folded + "/"]
         for path in filters.paths:
-            folded = vault_path(path)
-            # Both sides in lower case: `path:projects` means the folder Projects too.
+            # Both sides folded: `path:projects` means the folder Projects too.
+            folded = fold(vault_path(path))
             conditions.append(
-                "(lower(path) GLOB lower(?) OR lower(path) IN (lower(?), lower(?)) "
-                "OR substr(lower(path), 1, ?) = lower(?))"
+                "(folded_path GLOB ? OR folded_path IN (?, ?) OR substr(folded_path, 1, ?) = ?)"
             )
             parameters += [folded, folded, folded + ".md", len(folded) + 1, folded + "/"]
         if filters.kinds:

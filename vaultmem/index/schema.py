@@ -3,7 +3,7 @@
 from vaultmem.index.documents import COLUMNS, DOCUMENTS_VERSION
 from vaultmem.index.text import TEXT_VERSION, TOKENIZER
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 # Part of every fingerprint: rows made by another version of this code are not comparable.
 VERSIONS = f"schema {SCHEMA_VERSION}, documents {DOCUMENTS_VERSION}, text {TEXT_VERSION}"
@@ -31,6 +31,7 @@ CREATE TABLE note (
     path TEXT NOT NULL UNIQUE,
     disk_path TEXT NOT NULL,
     title TEXT NOT NULL,
+    folded_path TEXT NOT NULL,
     folded_name TEXT NOT NULL,
     folded_title TEXT NOT NULL,
     kind TEXT NOT NULL,
@@ -48,6 +49,7 @@ CREATE TABLE note (
 ) STRICT;
 CREATE INDEX note_by_name ON note (folded_name);
 CREATE INDEX note_by_title ON note (folded_title);
+CREATE INDEX note_by_folded_path ON note (folded_path);
 
 CREATE TABLE chunk (
     id INTEGER PRIMARY KEY,

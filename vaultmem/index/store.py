@@ -1,6 +1,7 @@
 """The sidecar file: opening, fingerprint, transactions, and what its failures mean."""
 
 import errno
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -175,8 +176,12 @@ def create(folder: Path, fingerprint: str) -> Sidecar:
 
 
 def full_fingerprint(rules: str) -> str:
-    """What a sidecar must have been made with: this code's versions, SQLite's, and the rules."""
-    return f"{VERSIONS}; {rules}"
+    """What a sidecar must have been made with: this code, SQLite, Unicode's tables, the rules."""
+    # A row is taken out by making it again, so whatever makes rows has to be the same.
+    return (
+        f"{VERSIONS}; SQLite {apsw.sqlite_lib_version()}; "
+        f"Unicode {unicodedata.unidata_version}; {rules}"
+    )
 
 
 def _prepared(connection: apsw.Connection) -> apsw.Connection:
@@ -188,7 +193,8 @@ def _prepared(connection: apsw.Connection) -> apsw.Connection:
 
 def make_folder(folder: Path) -> None:
     """Create the sidecar's folder and mark it as a cache."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)  # it holds the notes' text
     tag = folder / "CACHEDIR.TAG"
     if not tag.exists():
         tag.write_text(_CACHEDIR_TAG, encoding="ascii")
@@ -212,7 +218,7 @@ def sidecar_errors(folder: Path) -> Iterator[None]:
         raise SidecarBusy(
             f"The sidecar in {folder} was busy for {BUSY_TIMEOUT_MS // 1000} s. Try again."
         ) from None
-    except (apsw.NotADBError, apsw.CorruptError):
+    except (apsw.NotADBError, apsw.CorruptError, apsw.SQLError):
         raise SidecarDamaged(
             f"The sidecar in {folder} is damaged. `vaultmem index --rebuild` makes it anew; "
             "no note is affected."

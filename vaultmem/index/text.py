@@ -9,7 +9,7 @@ import re
 import unicodedata
 
 # Bump when prepared text changes, so that sidecars are rebuilt.
-TEXT_VERSION = 2
+TEXT_VERSION = 3
 
 # Letters and marks of every script are word characters, so that vowel signs do not split words.
 TOKENIZER = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
@@ -40,16 +40,47 @@ def normalize(text: str) -> str:
 
 
 def prepare(text: str) -> str:
-    """The text as the full-text index sees it."""
+    """The text as the full-text index sees it: folded, and followed by the parts of its names."""
+    plain = prepare_plain(text)
+    parts = name_parts(text)
+    return f"{plain}\n{parts}" if parts else plain
+
+
+def prepare_plain(text: str) -> str:
+    """The words of a text in their order, for documents and for phrases alike."""
     text = normalize(text)
     if not text.isascii():
         text = _SYMBOLS.sub(" ", text)
-    text = _with_camel_parts(text)
     if ("#" in text or "++" in text) and any(mark in text for mark in _MARKS):
         text = _MARKED.sub(_with_word, text)
     if not text.isascii():
         text = _UNSPACED.sub(_pairs, text)
     return text
+
+
+def name_parts(text: str) -> str:
+    """What a text is also found by: the parts of CamelCase names, the last signs of CJK runs.
+
+    They stand behind the text, so that phrases find the words of the text side by side.
+    """
+    text = normalize(text)
+    found = [
+        " ".join(parts)
+        for match in _CAMEL_REST.finditer(text)
+        if len(parts := _CAMEL_PART.findall(text, _word_start(text, match.start()), match.end()))
+        > 1
+    ]
+    if not text.isascii():
+        # With pairs alone a single character is found as the first of a pair, never as the last.
+        found += [run[-1] for run in _UNSPACED.findall(text) if len(run) > 1]
+    return "\n".join(found)
+
+
+def _word_start(text: str, at: int) -> int:
+    # Walking back by hand is cheaper than letting the expression try every word's beginning.
+    while at > 0 and text[at - 1].isalnum() and text[at - 1] < "\x80":
+        at -= 1
+    return at
 
 
 def camel_parts(word: str) -> list[str]:
@@ -63,24 +94,6 @@ def camel_parts(word: str) -> list[str]:
 def unspaced_runs(text: str) -> list[str]:
     """The runs of `text` in scripts written without blanks."""
     return [] if text.isascii() else _UNSPACED.findall(text)
-
-
-def _with_camel_parts(text: str) -> str:
-    pieces: list[str] = []
-    at = 0
-    for match in _CAMEL_REST.finditer(text):
-        start, end = match.span()
-        # Walking back by hand is cheaper than letting the expression try every word's beginning.
-        while start > at and text[start - 1].isalnum() and text[start - 1] < "\x80":
-            start -= 1
-        parts = _CAMEL_PART.findall(text, start, end)
-        if len(parts) > 1:
-            pieces += (text[at:end], " ", " ".join(parts))
-            at = end
-    if not pieces:
-        return text
-    pieces.append(text[at:])
-    return "".join(pieces)
 
 
 def _with_word(match: re.Match[str]) -> str:

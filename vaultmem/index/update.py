@@ -9,7 +9,7 @@ import apsw
 from vaultmem.index.documents import COLUMNS, Documents, Row, SearchedFields, documents
 from vaultmem.index.store import Sidecar
 from vaultmem.model.chunk import Chunk
-from vaultmem.model.delta import FileState, Snapshot, StoredFile
+from vaultmem.model.delta import FileState, StoredFile
 from vaultmem.model.note import Link, Note, Problem
 from vaultmem.vault.links import VaultNames, affected_keys, link_key
 from vaultmem.vault.paths import fold
@@ -48,11 +48,10 @@ class Written:
     reused: int  # of which these were there before
 
 
-def put_note(sidecar: Sidecar, entry: Entry, names: VaultNames, *, relink: bool) -> Written:
-    """Store a note, replacing what was known of it.
+def put_note(sidecar: Sidecar, entry: Entry, names: VaultNames) -> Written:
+    """Store a note, replacing what was known of it. Links *to* it are `relink`'s affair.
 
-    names:  every file of the vault as it is now, to resolve links.
-    relink: also resolve other notes' links to this name again (not needed for a first build).
+    names: every file of the vault as it is now, to resolve the note's own links.
     """
     note = entry.note
     with sidecar.transaction(weight=1 + len(note.text) // NOTE_CHARS) as db:
@@ -62,8 +61,6 @@ def put_note(sidecar: Sidecar, entry: Entry, names: VaultNames, *, relink: bool)
         new = documents(fields, entry.chunks)
         reused = _put_chunks(db, note_id, entry, new, old)
         _put_details(db, note_id, note, names, fresh=old is None)
-        if relink and (old is None or entry.replaces):
-            _relink(db, (note.path, *([entry.replaces] if entry.replaces else [])), names)
     return Written(len(entry.chunks), reused)
 
 
@@ -79,8 +76,8 @@ def touch(
         )
 
 
-def remove_note(sidecar: Sidecar, path: str, names: VaultNames) -> None:
-    """Forget a note that is gone, and resolve the links that led to it again."""
+def remove_note(sidecar: Sidecar, path: str) -> None:
+    """Forget a note that is gone. Links that led to it are `relink`'s affair."""
     with sidecar.transaction() as db:
         old = _load(db, path)
         if old is None:
@@ -101,41 +98,49 @@ def remove_note(sidecar: Sidecar, path: str, names: VaultNames) -> None:
         for table in ("link", "tag", "alias", "problem", "chunk"):
             db.execute(f"DELETE FROM {table} WHERE note = ?", (old.id,))
         db.execute("DELETE FROM note WHERE id = ?", (old.id,))
-        _relink(db, (path,), names)
 
 
-def put_files(sidecar: Sidecar, files: frozenset[str], names: VaultNames, *, relink: bool) -> None:
+def put_files(sidecar: Sidecar, known: frozenset[str], files: frozenset[str]) -> None:
     """Bring the list of other files up to date; attachments are what embeds resolve to."""
-    known = {path for (path,) in sidecar.connection.execute("SELECT path FROM file")}
     gone, come = known - files, files - known
     if not gone and not come:
         return
     with sidecar.transaction() as db:
         db.executemany("DELETE FROM file WHERE path = ?", [(path,) for path in sorted(gone)])
         db.executemany("INSERT INTO file (path) VALUES (?)", [(path,) for path in sorted(come)])
-        if relink:
-            _relink(db, sorted(gone | come), names)
 
 
-def put_right(sidecar: Sidecar, snapshot: Snapshot) -> None:
-    """Resolve again the links that lead to files which are neither known nor there.
+# Set while links may be out of date; found set at the start of a run, that run's predecessor died.
+_RELINKING = "relinking"
 
-    A run resolves links by what it saw; when it ends before it has taken everything in, and a
-    file then vanishes, no delta will ever mention that file.
+
+def announce_relink(sidecar: Sidecar) -> bool:
+    """Say that links are about to go out of date; True when they may be so already."""
+    before = sidecar.meta(_RELINKING) is not None
+    if not before:
+        with sidecar.transaction():
+            sidecar.set_meta(_RELINKING, "yes")
+    return before
+
+
+def must_relink(sidecar: Sidecar) -> bool:
+    """Whether an earlier run ended before it had resolved the links that it affected."""
+    return sidecar.meta(_RELINKING) is not None
+
+
+def relink(sidecar: Sidecar, paths: Iterable[str] | None, names: VaultNames) -> None:
+    """Resolve again the links whose meaning depends on whether these files exist.
+
+    paths: files that came, went or moved; None for every link.
     """
-    dangling = [
-        path
-        for (path,) in sidecar.connection.execute(
-            "SELECT DISTINCT resolved FROM link WHERE resolved IS NOT NULL "
-            "AND NOT EXISTS (SELECT 1 FROM note WHERE note.path = resolved) "
-            "AND NOT EXISTS (SELECT 1 FROM file WHERE file.path = resolved)"
-        )
-        if path not in snapshot.notes and path not in snapshot.files
-    ]
-    if dangling:
-        names = VaultNames([*snapshot.notes, *sorted(snapshot.files)])
-        with sidecar.transaction() as db:
-            _relink(db, dangling, names)
+    with sidecar.transaction() as db:
+        if paths is None:
+            keys = [key for (key,) in db.execute("SELECT DISTINCT key FROM link")]
+        else:
+            keys = sorted({key for path in paths for key in affected_keys(path)})
+        for key in keys:
+            _relink(db, key, names)
+        db.execute("DELETE FROM meta WHERE key = ?", (_RELINKING,))
 
 
 def put_scan_problems(sidecar: Sidecar, problems: Sequence[Problem]) -> None:
@@ -236,6 +241,7 @@ def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _St
         note.path,
         state.disk_path,
         note.title,
+        fold(note.path),
         fold(note.name),
         fold(note.title),
         entry.kind,
@@ -253,7 +259,7 @@ def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _St
     )
     if old is not None:
         db.execute(
-            "UPDATE note SET path = ?, disk_path = ?, title = ?, folded_name = ?, "
+            "UPDATE note SET path = ?, disk_path = ?, title = ?, folded_path = ?, folded_name = ?, "
             "folded_title = ?, kind = ?, date = ?, stub = ?, "
             "sha256 = ?, identity = ?, size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, "
             "read_ns = ?, properties = ?, searched = ? WHERE id = ?",
@@ -261,10 +267,10 @@ def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _St
         )
         return old.id
     db.execute(
-        "INSERT INTO note (path, disk_path, title, folded_name, folded_title, kind, date, stub, "
-        "sha256, identity, size, "
+        "INSERT INTO note (path, disk_path, title, folded_path, folded_name, folded_title, kind, "
+        "date, stub, sha256, identity, size, "
         "mtime_ns, ctime_ns, inode, read_ns, properties, searched) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         values,
     )
     return db.last_insert_rowid()
@@ -408,19 +414,15 @@ def _link_row(
     )
 
 
-def _relink(db: apsw.Connection, paths: Iterable[str], names: VaultNames) -> None:
-    """Resolve again the links whose meaning depends on whether these files exist."""
-    keys = sorted({key for path in paths for key in affected_keys(path)})
-    for key in keys:
-        rows = db.execute(
-            "SELECT link.note, link.ordinal, link.target, link.resolved, note.path "
-            "FROM link JOIN note ON note.id = link.note WHERE link.key = ?",
-            (key,),
-        ).fetchall()
-        for note_id, ordinal, target, resolved, source in rows:
-            now = names.resolve(str(target), str(source))
-            if now != resolved:
-                db.execute(
-                    "UPDATE link SET resolved = ? WHERE note = ? AND ordinal = ?",
-                    (now, note_id, ordinal),
-                )
+def _relink(db: apsw.Connection, key: str, names: VaultNames) -> None:
+    rows = db.execute(
+        "SELECT link.note, link.ordinal, link.target, link.resolved, note.path "
+        "FROM link JOIN note ON note.id = link.note WHERE link.key = ?",
+        (key,),
+    ).fetchall()
+    changed = [
+        (now, note_id, ordinal)
+        for note_id, ordinal, target, resolved, source in rows
+        if (now := names.resolve(str(target), str(source))) != resolved
+    ]
+    db.executemany("UPDATE link SET resolved = ? WHERE note = ? AND ordinal = ?", changed)

@@ -35,6 +35,7 @@ class Word:
     text: str  # as typed, for people
     forms: tuple[str, ...]  # each a run of tokens to be matched in sequence; any may match
     phrase: bool = False  # quoted by the asker
+    compound: bool = False  # several tokens in one, which are looked for one by one as well
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,15 @@ import unicodedata
 from calendar import monthrange
 from datetime import date
 
-from vaultmem.index.text import camel_parts, normalize, prepare, unspaced_runs
+from vaultmem.index.text import camel_parts, normalize, prepare_plain, unspaced_runs
 from vaultmem.model.query import Filters, Query, Word
 from vaultmem.retrieval.words import PARTICLES, STOP_WORDS
 
 # A pasted log is a query too; beyond this many words the rest adds cost and no answers.
 MAX_WORDS = 64
 
-_QUOTES = str.maketrans(dict.fromkeys("“”„‟«»＂", '"') | dict.fromkeys("‘’ʼ", "'"))
+_DOUBLE_QUOTES = str.maketrans(dict.fromkeys("“”„‟«»＂", '"'))
+_SINGLE_QUOTES = str.maketrans(dict.fromkeys("‘’ʼ", "'"))
 _PHRASE = re.compile(r'(?<!\S)(-?)"([^"]+)"')
 _FILTER = re.compile(r'(?<!\S)(tag|path|kind|after|before):(?:"([^"]+)"|(\S+))', re.IGNORECASE)
 _PART = re.compile(r"[^\W_]+")
@@ -44,15 +45,16 @@ def parse_query(text: str, filters: Filters | None = None) -> Query:
 
     filters: conditions given apart from the text; those in the text are added to them.
     """
-    rest = text.translate(_QUOTES)
+    rest = text.translate(_DOUBLE_QUOTES)
     found = filters or Filters()
     rest, found = _take_filters(rest, found)
     name = " ".join(rest.replace('"', " ").split()).encode("utf-8", "replace").decode()
+    rest = rest.translate(_SINGLE_QUOTES)
     words: list[Word] = []
     excluded: list[Word] = []
 
     def take_phrase(match: re.Match[str]) -> str:
-        form = " ".join(_runs(prepare(match.group(2))))
+        form = " ".join(_runs(prepare_plain(match.group(2))))
         if form:
             word = Word(match.group(2).strip(), (form,), phrase=True)
             (excluded if match.group(1) else words).append(word)
@@ -61,7 +63,7 @@ def parse_query(text: str, filters: Filters | None = None) -> Query:
     rest = _PHRASE.sub(take_phrase, rest)
     tokens = rest.replace('"', " ").split()
     negative = [token for token in tokens if _is_exclusion(token)]
-    if words or len(negative) < len(tokens):
+    if words or found or len(negative) < len(tokens):
         for token in negative:
             excluded += _whole(token[1:])
         tokens = [token for token in tokens if not _is_exclusion(token)]
@@ -147,38 +149,38 @@ def _token_words(token: str) -> list[Word]:
     pieces = token.split("'")
     if len(pieces) > 1 and pieces[-1].lower() in _APOSTROPHE_ENDINGS:
         pieces.pop()
-    parts = _runs(prepare("'".join(pieces)))
+    parts = _runs(prepare_plain("'".join(pieces)))
     if not parts:
         return []
-    camel = camel_parts(parts[0]) if len(parts) > 1 else []
-    if camel and parts == [parts[0], *camel]:
-        whole = Word(token, (parts[0], " ".join(camel)))
-        return [whole, *_parts(camel)]
     if len(parts) == 1:
-        return [Word(parts[0], (parts[0],))]
-    return [Word(token, (" ".join(parts),)), *_parts(parts)]
+        return [_name(parts[0]), *_parts(camel_parts(parts[0]))]
+    return [Word(token, (" ".join(parts),), compound=True), *_parts(parts)]
+
+
+def _name(part: str) -> Word:
+    """A word; a CamelCase name is also found where its parts are written apart."""
+    camel = camel_parts(part)
+    return Word(part, (part, " ".join(camel))) if camel else Word(part, (part,))
 
 
 def _whole(token: str) -> list[Word]:
     """A token to be excluded: all of it in sequence, not any of its parts."""
     words = _token_words(token)
     if len(words) > 1 and unspaced_runs(normalize(token)):
-        form = " ".join(_runs(prepare(token)))
+        form = " ".join(_runs(prepare_plain(token)))
         return [Word(token, (form,))]
     return words[:1]
 
 
 def _parts(parts: list[str]) -> list[Word]:
     """The words of a compound, less those that would match anything."""
-    return [
-        Word(part, (part,)) for part in parts if len(part) > 1 and part.lower() not in STOP_WORDS
-    ]
+    return [_name(part) for part in parts if len(part) > 1 and part.lower() not in STOP_WORDS]
 
 
 def _pairs(run: str) -> list[Word]:
     """Overlapping character pairs of a run written without blanks."""
     if len(run) == 1:
-        return [Word(run, (run,))]
+        return [Word(run, (run, run + "*"))]
     pairs = [run[i : i + 2] for i in range(len(run) - 1)]
     telling = [pair for pair in pairs if not PARTICLES.issuperset(pair)]
     return [Word(pair, (pair,)) for pair in telling or pairs]

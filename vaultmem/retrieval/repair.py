@@ -45,7 +45,8 @@ def repair(query: Query, lookup: Lookup) -> tuple[Query, dict[str, str]]:
         if better:
             repaired[word.text] = ", ".join(better)
         words.append(replace(word, forms=(*word.forms, *better)))
-    if len(unknown) == len(query.words) and len(repaired) < len(unknown):
+    mendable = [word for word in unknown if not word.compound]
+    if len(unknown) == len(query.words) and len(repaired) < max(1, len(mendable)):
         return query, {}  # not one known word, and not all can be mended: more likely nonsense
     return replace(query, words=tuple(words)), repaired
 

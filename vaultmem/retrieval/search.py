@@ -77,10 +77,11 @@ def _scored(query: Query, lookup: Lookup, scope: Scope | None) -> list[Scored]:
     passage = dict(lookup.passages(match, scope, PASSAGE_LIST))
     window = dict(lookup.windows(match, scope, WINDOW_LIST))
     note = dict(lookup.notes(match, scope, NOTE_LIST))
+    named = lookup.named(query.name, scope)
     places = lookup.places(passage.keys() | window.keys())
     covered = {place.note for place in places.values()}
     # A note found as a whole whose passages all fell to the cuts still has its opening to show.
-    for first in lookup.first_passages(note.keys() - covered).values():
+    for first in lookup.first_passages((note.keys() | named) - covered).values():
         places[first.id] = first
     paths = lookup.note_paths({place.note for place in places.values()})
     candidates = [
@@ -92,7 +93,7 @@ def _scored(query: Query, lookup: Lookup, scope: Scope | None) -> list[Scored]:
         Channel("window", window),
         Channel("note", note),
         complete=_complete(query, lookup, scope),
-        named=frozenset(lookup.named(query.name)),
+        named=frozenset(named),
     )
 
 
@@ -130,7 +131,9 @@ def _with_evidence(scored: list[Scored], query: Query, lookup: Lookup) -> tuple[
     holders: dict[Word, set[int]] = {}
     for word in query.words:
         count = lookup.document_frequency(word)
-        information[word] = math.log(1 + total / (1 + count))
+        # A compound's words are counted one by one; whole, it only says that they stand together.
+        counts = not word.compound or len(query.words) == 1
+        information[word] = math.log(1 + total / (1 + count)) if counts else 0.0
         holders[word] = lookup.notes_holding(word, notes) if count else set()
     everything = sum(information.values()) or 1.0
     ranked: list[Ranked] = []

@@ -24,8 +24,11 @@ class Clock:
     elapsed: Callable[[], float] = time.perf_counter
 
     def day(self, epoch_ns: int) -> date:
-        """The local calendar day of a file time."""
-        return date.fromtimestamp(epoch_ns / 1e9)
+        """The local calendar day of a file time; the nearest there is for an impossible one."""
+        try:
+            return date.fromtimestamp(epoch_ns / 1e9)
+        except (OverflowError, ValueError, OSError):
+            return date(1970, 1, 1) if epoch_ns < 0 else date.max
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def _guarded(check: Callable[[Memory], Check], memory: Memory) -> Check:
         with memory.guarded():
             return check(memory)
     except VaultmemError as error:
-        return Check(check.__name__.lstrip("_").replace("_", "-"), False, str(error), "See above.")
+        return Check(check.__name__.lstrip("_").replace("_", "-"), False, str(error), "")
 
 
 def _python(_: Memory) -> Check:

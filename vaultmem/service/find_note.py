@@ -18,28 +18,42 @@ def find_note(lookup: Lookup, given: str) -> tuple[FoundNote, str]:
     given = given.encode("utf-8", "replace").decode()
     if not given.strip():
         raise NoteNotFound("No note was named. Give a path in the vault, or a note's name.")
-    whole = _match(lookup, given)
-    if whole is not None:
-        return whole, ""
     name, mark, subpath = given.partition("#")
-    if mark and name:
-        found = _match(lookup, name)
-        if found is not None:
-            return found, "#" + subpath
+    if mark:
+        # The whole first, for a file may be called `x#y.md`; but what follows the `#` of a
+        # subpath may be any text, and is no path to refuse.
+        paths = _named(lookup, vault_path(given))
+        if len(paths) == 1:
+            return _at(lookup, paths[0]), ""
+    found = _match(lookup, name) if name else None
+    if found is not None:
+        return found, mark + subpath
     raise NoteNotFound(_not_found(lookup, name or given))
 
 
 def _match(lookup: Lookup, given: str) -> FoundNote | None:
-    path = safe_path(given)
+    owners = lookup.alias_owners(given.strip())
+    if len(owners) == 1 and is_hidden(vault_path(given)):
+        return _at(lookup, owners[0])  # `.NET` is an alias, not a hidden file
+    return _only(lookup, given, _named(lookup, safe_path(given)) or owners)
+
+
+def _named(lookup: Lookup, path: str) -> list[str]:
+    """Notes at this path, else of this path in any case, else ending in it."""
     for spelling in (path, path + ".md"):
-        found = lookup.note_at(spelling)
-        if found is not None:
-            return found
+        if lookup.note_at(spelling) is not None:
+            return [spelling]
     wanted = (fold(path), fold(path + ".md"))
     paths = lookup.all_paths()
     exact = [p for p in paths if fold(p) in wanted]
-    ending = [p for p in paths if fold(p).endswith(tuple("/" + w for w in wanted))]
-    return _only(lookup, given, exact or ending or lookup.alias_owners(given.strip()))
+    return exact or [p for p in paths if fold(p).endswith(tuple("/" + w for w in wanted))]
+
+
+def _at(lookup: Lookup, path: str) -> FoundNote:
+    found = lookup.note_at(path)
+    if found is None:
+        raise NoteNotFound(f"{path} is not in the index any more. Ask again.")
+    return found
 
 
 def _only(lookup: Lookup, given: str, paths: list[str]) -> FoundNote | None:
@@ -49,7 +63,7 @@ def _only(lookup: Lookup, given: str, paths: list[str]) -> FoundNote | None:
         shown = ", ".join(paths[:MAX_CANDIDATES])
         more = f" and {len(paths) - MAX_CANDIDATES} more" if len(paths) > MAX_CANDIDATES else ""
         raise NoteAmbiguous(f"{given} could be {shown}{more}. Give the path of the one you mean.")
-    return lookup.note_at(paths[0])
+    return _at(lookup, paths[0])
 
 
 def safe_path(given: str) -> str:

@@ -8,7 +8,7 @@ from vaultmem.model.errors import (
     VaultUnreadable,
 )
 from vaultmem.service.application import Memory
-from vaultmem.service.operations.index import PATIENCE_SECONDS, IndexRequest, index
+from vaultmem.service.operations.index import COMPLETE, PATIENCE_SECONDS, IndexRequest, index
 
 
 def make_ready(memory: Memory) -> tuple[str, ...]:
@@ -19,20 +19,23 @@ def make_ready(memory: Memory) -> tuple[str, ...]:
     """
     with memory.guarded():
         sidecar = memory.open_sidecar()
+        cost = float(sidecar.meta("look_seconds") or 0.0) if sidecar is not None else 0.0
+        partial = sidecar is not None and sidecar.meta(COMPLETE) is None
     if sidecar is None:
         index(memory, IndexRequest())
         return ()
+    missing = ("The index is not complete yet; notes are missing from it.",) if partial else ()
     wish = memory.settings["search.refresh"]
     if wish == "never":
-        return ("The vault was not looked at (setting search.refresh is never).",)
-    cost = float(sidecar.meta("look_seconds") or 0.0)
+        return ("The vault was not looked at (setting search.refresh is never).", *missing)
     if wish == "auto" and cost > PATIENCE_SECONDS:
         return (
             f"The vault was not looked at, which takes {cost:.1f} s. Run `vaultmem index` to be "
             "sure, or set search.refresh to always.",
+            *missing,
         )
     try:
         index(memory, IndexRequest())
     except (SidecarBusy, SidecarUnavailable, DiskFull, VaultEmpty, VaultUnreadable) as error:
-        return (str(error),)
+        return (str(error), *missing)
     return ()

@@ -45,18 +45,30 @@ def _ended(arguments: list[str]) -> int:
             sys.stderr.write("\r\033[K")  # the counting line, which has no end of its own
         _say("Interrupted. Whole notes that were indexed are kept; run it again to go on.")
         return INTERRUPTED
-    except Exception as error:
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - ours or foreseen, it ends in one exit code
         from vaultmem.model.errors import VaultmemError
 
         if not isinstance(error, VaultmemError):
-            raise
+            import traceback
+
+            # Ours to mend: the last line is for the person, the rest for the report.
+            traceback.print_exc(file=sys.stderr)
+            _say(f"This is a fault of vaultmem's own ({type(error).__name__}); please report it.")
+            return VaultmemError.exit_code
         _say(str(error))
         return error.exit_code
 
 
 def _run(arguments: list[str]) -> int:
     try:
-        parsed = _parser().parse_args(arguments)
+        parser = _parser()
+        parsed, rest = parser.parse_known_args(arguments)
+        if rest and hasattr(parsed, "query") and not any(word.startswith("-") for word in rest):
+            parsed.query += rest  # words behind an option: `search sync -k 3 devices`
+        elif rest:
+            parser.error(f"unrecognized arguments: {' '.join(rest)}")
     except SystemExit as done:  # --help and --version have printed
         _write("")
         return int(done.code or 0)
@@ -117,6 +129,9 @@ def _parser() -> "argparse.ArgumentParser":
 
     index = add("index", _index, "bring the index up to date with the vault")
     index.add_argument("--rebuild", action="store_true", help="start from nothing")
+    index.add_argument(
+        "--no-embed", action="store_true", help="by words only, which is all there is so far"
+    )
 
     search = add("search", _search, "find passages by words, phrases and filters")
     search.add_argument("query", nargs="*", help="words; put -- before one that begins with a dash")
@@ -355,7 +370,8 @@ def _progress() -> "Progress":
         sys.stderr.write(f"\r{stage}: {done:,} of {total:,} notes{end}")
         sys.stderr.flush()
 
-    signal.signal(signal.SIGINT, interrupt)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupt)
     return Progress(report)
 
 
@@ -367,6 +383,10 @@ def _say(message: str) -> None:
 
 def _speak_utf8() -> None:
     """Notes are in every script, whatever the terminal's locale claims."""
+    if sys.stderr is None:
+        import io
+
+        sys.stderr = io.StringIO()  # started without one (`2>&-`): nobody listens
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

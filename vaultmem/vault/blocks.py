@@ -4,7 +4,7 @@ markdown-it-py without its inline rule; nesting 100, since its preset of 20 drop
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,11 @@ _KINDS = {
 _OPENER = re.compile(r"^[ \t>]*(%%|\$\$)")
 
 
+# Each line costs the parser one step per level of quotation that is open above it. Twenty levels
+# are beyond any person's note; deeper marks are blanked for block structure only.
+_DEEP_QUOTE = re.compile(r"^((?:[ \t]*>){20})([ \t>]+)", re.MULTILINE)
+
+
 @dataclass(frozen=True, slots=True)
 class Structure:
     """What block parsing found. Line numbers are 0-based, ranges half-open."""
@@ -53,11 +58,14 @@ def block_structure(text: str, line_starts: "Sequence[int]", skip_lines: int) ->
     if skip_lines:
         at = line_starts[skip_lines] if skip_lines < len(line_starts) else len(text)
         source = "\n" * skip_lines + text[at:]
+    if _DEEP_QUOTE.search(source):
+        source = _DEEP_QUOTE.sub(_flattened, source)
     structure = _collect(_markdown().parse(source), line_starts)
     if _opens_hidden_block(source):
         lines = source.split("\n")
         if _hide_comments_and_math(lines, structure.code):
-            structure = _collect(_markdown().parse("\n".join(lines)), line_starts)
+            shown = _collect(_markdown().parse("\n".join(lines)), line_starts)
+            structure = _with_hidden_code(shown, structure, lines)
     return structure
 
 
@@ -101,6 +109,23 @@ def _collect(tokens: "Sequence[Token]", line_starts: "Sequence[int]") -> Structu
                 )
             )
     return Structure(tuple(headings), tuple(blocks), tuple(code), tuple(inline))
+
+
+def _with_hidden_code(shown: Structure, whole: Structure, lines: list[str]) -> Structure:
+    """Structure without comments, and the code inside them: links there do not count either."""
+
+    def hidden(ranges: "Sequence[tuple[int, int]]") -> list[tuple[int, int]]:
+        return [(a, b) for a, b in ranges if not any(lines[a : min(b, len(lines))])]
+
+    return replace(
+        shown,
+        code=tuple(sorted({*shown.code, *hidden(whole.code)})),
+        inline=(*shown.inline, *hidden(whole.inline)),
+    )
+
+
+def _flattened(match: re.Match[str]) -> str:
+    return match.group(1) + " "
 
 
 def _opens_hidden_block(source: str) -> bool:

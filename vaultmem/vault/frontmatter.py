@@ -169,6 +169,7 @@ def _loader() -> type:
             if node is None:
                 return None
             self.nodes = 0
+            self.chars = 0
             value = self.plain(node, 0)
             return _TOO_LARGE if self.nodes > MAX_NODES else value
 
@@ -185,6 +186,11 @@ def _loader() -> type:
             if self.nodes > MAX_NODES:
                 return None
             if isinstance(node, yaml.ScalarNode):
+                # A long text that is referred to a thousand times is a thousand long texts.
+                self.chars += len(node.value)
+                if self.chars > MAX_BLOCK_CHARS:
+                    self.nodes = MAX_NODES + 1
+                    return None
                 return _scalar(node)
             if isinstance(node, yaml.SequenceNode):
                 _known(node, ("seq",))

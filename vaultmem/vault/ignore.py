@@ -6,6 +6,7 @@ An excluded note still exists for links: Obsidian resolves links to excluded fil
 import fnmatch
 import json
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from vaultmem.vault.read import OBSIDIAN_FILE_BYTES, read_file
 
 # Copies that sync services make when two devices wrote at once.
 _CONFLICT_COPIES = re.compile(
-    r"\.sync-conflict-\d{8}-\d{6}|[(](?:[^()]*'s )?conflicted copy\b", re.IGNORECASE
+    r"\.sync-conflict-\d{8}-\d{6}|[(](?:[^()]*'s )?conflicted copy\b[^()]*\d{4}", re.IGNORECASE
 )
 
 
@@ -51,7 +52,9 @@ def load_rules(vault: Path, globs: Iterable[str]) -> tuple[IgnoreRules, tuple[Pr
     for source in _obsidian_filters(vault, problems):
         if len(source) > 2 and source.startswith("/") and source.endswith("/"):
             try:
-                expressions.append((source, re.compile(source[1:-1], re.IGNORECASE)))
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # JavaScript's classes read oddly in Python
+                    expressions.append((source, re.compile(source[1:-1], re.IGNORECASE)))
             except re.error as error:
                 problems.append(
                     Problem(
@@ -83,6 +86,15 @@ def _obsidian_filters(vault: Path, problems: list[Problem]) -> list[str]:
     """`userIgnoreFilters` of the vault's app.json; unknown shapes count as none."""
     answer = read_file(vault, ".obsidian/app.json", limit=OBSIDIAN_FILE_BYTES)
     if not isinstance(answer, bytes):
+        if answer.code != "missing":
+            problems.append(
+                Problem(
+                    ".obsidian/app.json",
+                    0,
+                    "obsidian-settings-unread",
+                    f"Obsidian's excluded files are not honoured: {answer.message}",
+                )
+            )
         return []
     try:
         settings = json.loads(answer.decode("utf-8-sig"))

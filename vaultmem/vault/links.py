@@ -15,18 +15,26 @@ class VaultNames:
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._by_name: dict[str, list[str]] = {}
+        self._by_path: dict[str, str] = {}
+        # name -> folder -> nearest file of that name at or below the folder; made when asked for,
+        # since a name that every folder has (README) would otherwise cost its square.
+        self._nearest: dict[str, dict[str, str]] = {}
         for path in paths:
-            self._by_name.setdefault(fold(path.rsplit("/", 1)[-1]), []).append(path)
+            folded = fold(path)
+            self._by_path.setdefault(folded, path)
+            self._by_name.setdefault(folded.rsplit("/", 1)[-1], []).append(path)
 
     def candidates(self, target: str) -> list[str]:
         """Files whose name is the last part of `target`, as they are or with `.md` added."""
+        return self._by_name.get(self._name(target), [])
+
+    def _name(self, target: str) -> str:
+        """The folded file name that a link asks for."""
         last = target.rsplit("/", 1)[-1]
-        if "." in last:
-            exact = self._by_name.get(fold(last))
-            if exact:
-                return exact
+        if "." in last and fold(last) in self._by_name:
+            return fold(last)
         # `.md` is added before folding: a final capital sigma folds by what follows it.
-        return self._by_name.get(fold(last + ".md"), [])
+        return fold(last + ".md")
 
     def resolve(self, target: str, source: str) -> str | None:
         """The vault path that a link in `source` leads to, or None.
@@ -40,35 +48,46 @@ class VaultNames:
         link = vault_path(target)
         if not link:
             return None
-        found = self.candidates(link)
+        name = self._name(link)
+        found = self._by_name.get(name)
         if not found:
             return None
         folder = source.rpartition("/")[0]
         if link.startswith(("./", "../")) or link in (".", ".."):
             joined = _join(folder, link)
-            return None if joined is None else _exact(found, joined)
+            return None if joined is None else self._exact(joined, name)
         if len(found) == 1 and "/" not in link and not absolute:
             return found[0]
-        exact = _exact(found, link)
+        exact = self._exact(link, name)
         if exact is not None or absolute:
             return exact
-        return _nearest(found, link, folder)
+        if "/" not in link:
+            nearest = self._nearest_of(name)
+            return nearest.get(fold(folder)) or nearest[""]
+        return _fitting(found, link, name, folder)
+
+    def _exact(self, link: str, name: str) -> str | None:
+        folder, slash, _ = fold(link).rpartition("/")
+        return self._by_path.get(folder + slash + name)
+
+    def _nearest_of(self, name: str) -> dict[str, str]:
+        if name not in self._nearest:
+            nearest: dict[str, str] = {}
+            for path in sorted(self._by_name[name], key=lambda path: (len(path), path)):
+                folder = fold(path).rpartition("/")[0]
+                while folder not in nearest:
+                    nearest[folder] = path
+                    if not folder:
+                        break
+                    folder = folder.rpartition("/")[0]
+            self._nearest[name] = nearest
+        return self._nearest[name]
 
 
-def _exact(found: list[str], link: str) -> str | None:
-    wanted = fold(link)
-    with_suffix = fold(link + ".md")
-    for path in found:
-        if fold(path) == wanted:
-            return path
-    return next((path for path in found if fold(path) == with_suffix), None)
-
-
-def _nearest(found: list[str], link: str, folder: str) -> str | None:
+def _fitting(found: list[str], link: str, name: str, folder: str) -> str | None:
     """Among those whose path ends with the link: own folder first, then the shortest string."""
-    wanted = fold(link)
-    endings = (wanted, fold(link + ".md"))
-    fitting = [path for path in found if fold(path).endswith(endings)]
+    ending = fold(link).rpartition("/")[0] + "/" + name
+    fitting = [path for path in found if fold(path).endswith(ending)]
     if not fitting:
         return None
     own = fold(folder)

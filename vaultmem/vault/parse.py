@@ -21,7 +21,13 @@ from vaultmem.vault.inline import (
 )
 
 # Bump when the meaning of a note changes, so that sidecars are rebuilt.
-PARSER_VERSION = 2
+PARSER_VERSION = 3
+
+# UTF-32 first: its little-endian mark begins with that of UTF-16.
+_WIDE = (
+    ("utf-32", (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)),
+    ("utf-16", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)),
+)
 
 # A title is a line on a screen; what is longer is cut, never refused.
 MAX_TITLE_CHARS = 300
@@ -65,35 +71,38 @@ def parse(path: str, data: bytes) -> Note:
 
 
 def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
-    """The text of a file: UTF-8, or UTF-16 by its BOM, or Windows-1252 with a problem.
+    """The text of a file: UTF-8, else what its bytes look most like, with a problem.
 
-    The BOM is dropped and every line end becomes `\\n`.
+    The BOM is dropped and every line end becomes `\\n`. A file with NUL bytes that is no UTF-16 or
+    UTF-32 holds no text: it is known by its name only.
     """
-    problems: tuple[Problem, ...] = ()
-    try:
-        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            text = data.decode("utf-16")
-            problems = (
-                Problem(path, 0, "encoding", "The file is UTF-16; Obsidian expects UTF-8."),
-            )
-        else:
-            text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        text = data.decode("cp1252", errors="replace")
-        problems = (
-            Problem(
-                path,
-                line,
-                "encoding",
-                "The file is not valid UTF-8; it is read as Windows-1252. Save it as UTF-8.",
-            ),
-        )
+    text, problem = _decoded(path, data)
     if text.startswith("\ufeff"):
         text = text[1:]
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text, problems
+    return text, (problem,) if problem else ()
+
+
+def _decoded(path: str, data: bytes) -> tuple[str, Problem | None]:
+    for encoding, marks in _WIDE:
+        if data.startswith(marks):
+            message = f"The file is {encoding.upper()}; Obsidian expects UTF-8."
+            return data.decode(encoding, errors="replace"), Problem(path, 0, "encoding", message)
+    try:
+        return data.decode("utf-8"), None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+    if b"\0" in data[:8192]:
+        message = "The file holds no text; it is known by its name only."
+        return "", Problem(path, 0, "binary", message)
+    mended = data.decode("utf-8", errors="replace")
+    sound = sum(character > "\x7f" for character in mended) - mended.count("\ufffd")
+    if sound > mended.count("\ufffd"):
+        message = "The file has bytes that are not UTF-8; they are left out."
+        return mended, Problem(path, line, "encoding", message)
+    message = "The file is not UTF-8; it is read as Windows-1252. Save it as UTF-8."
+    return data.decode("cp1252", errors="replace"), Problem(path, line, "encoding", message)
 
 
 def line_offsets(text: str) -> tuple[int, ...]:

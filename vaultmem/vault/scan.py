@@ -1,12 +1,16 @@
 """The walk over a vault: what is there, without reading a single note."""
 
 import os
+import stat
 from pathlib import Path
 
 from vaultmem.model.delta import FileState, Snapshot
 from vaultmem.model.note import Problem
 from vaultmem.vault.ignore import IgnoreRules
 from vaultmem.vault.paths import is_note, name_from_disk
+
+# SQLite's integers are signed; some network file systems use all 64 bits.
+_INODE_MASK = 0x7FFF_FFFF_FFFF_FFFF
 
 
 def scan(vault: Path, rules: IgnoreRules, *, max_note_bytes: int) -> Snapshot:
@@ -118,7 +122,7 @@ class _Walk:
             state.st_size,
             state.st_mtime_ns,
             state.st_ctime_ns,
-            state.st_ino,
+            state.st_ino & _INODE_MASK,
             disk_prefix + entry.name,
         )
 
@@ -150,6 +154,8 @@ class _Walk:
 
 
 def _is_junction(entry: "os.DirEntry[str]") -> bool:
-    """Windows' other kind of link, known to Python from 3.12 on."""
-    test = getattr(entry, "is_junction", None)
-    return bool(test()) if test is not None else False
+    """Windows' other kind of link; `DirEntry.is_junction` came only with Python 3.12."""
+    if os.name != "nt":
+        return False
+    tag = getattr(entry.stat(follow_symlinks=False), "st_reparse_tag", 0)
+    return bool(tag == getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", -1))

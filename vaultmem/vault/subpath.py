@@ -32,7 +32,8 @@ def find_place(note: Note, subpath: str) -> Place | None:
         return None
     if parts[-1].startswith("^"):
         return _block(note, parts[-1][1:].strip())
-    return _section(note.headings, parts)
+    # A heading may hold a `#` itself.
+    return _section(note.headings, parts) or _section(note.headings, [subpath.lstrip("#")])
 
 
 def _section(headings: Sequence[Heading], parts: Sequence[str]) -> Place | None:

@@ -10,10 +10,12 @@ from vaultmem.index.lookup import Lookup
 from vaultmem.index.store import Sidecar, create, make_folder
 from vaultmem.index.update import (
     Entry,
+    announce_relink,
+    must_relink,
     put_files,
     put_note,
-    put_right,
     put_scan_problems,
+    relink,
     remove_note,
     stored_files,
     touch,
@@ -36,6 +38,9 @@ from vaultmem.vault.scan import scan
 # about this many notes together, half a second's work; a note's rows and its hash still
 # stand or fall as one.
 BATCH_NOTES = 512
+
+# Set once a run has taken in everything it saw; until then notes are missing from the index.
+COMPLETE = "complete"
 
 # Looking for changes takes as long as the last walk did; beyond this a search does not wait for it.
 PATIENCE_SECONDS = 0.5
@@ -89,10 +94,14 @@ def index(memory: Memory, request: IndexRequest) -> IndexReply:
     """
     started = memory.clock.elapsed()
     with memory.guarded():
-        snapshot = look(memory)
-        looked = memory.clock.elapsed() - started
+        if not memory.folder.exists():
+            look(memory)  # a vault that cannot be indexed leaves no folder behind
         make_folder(memory.folder)
         with writer_lock(memory.folder):
+            # Under the lock: what another process took in meanwhile must not look like gone.
+            began = memory.clock.elapsed()
+            snapshot = look(memory)
+            looked = memory.clock.elapsed() - began
             sidecar = _ready(memory, rebuild=request.rebuild)
             with Door(memory.vault) as door:
                 counts, reused = _Run(memory, sidecar, snapshot, door).carry_out(looked)
@@ -150,6 +159,7 @@ class _Run:
         self.stored = stored_files(sidecar)
         self.problems = list(snapshot.problems)
         self.reused = 0
+        self.vanished: set[str] = set()  # there at the look, gone at the reading
         self.limit: int = memory.settings["scan.max_note_bytes"]
 
     def carry_out(self, looked: float) -> tuple[NoteCounts, int]:
@@ -162,19 +172,20 @@ class _Run:
         delta = self._delta(suspects)
         known_files = frozenset(Lookup(self.sidecar).all_files())
         busy = bool(delta.added or delta.changed or delta.renamed or delta.removed)
-        put_right(self.sidecar, self.snapshot)
-        if not busy and known_files == self.snapshot.files:
+        if not busy and known_files == self.snapshot.files and not must_relink(self.sidecar):
             self._touch(delta.touched)
             put_scan_problems(self.sidecar, self.problems)
             self._remember_patience(looked)
             return self._counts(delta, 0, 0, 0), 0
-        names = VaultNames([*self.snapshot.notes, *sorted(self.snapshot.files)])
-        relink = bool(self.stored)
-        put_files(self.sidecar, self.snapshot.files, names, relink=relink)
+        # Notes and files of a folder that cannot be listed now are still there to link to.
+        kept = self.stored.keys() - self.snapshot.notes.keys() - set(suspects.missing)
+        names = self._names(kept)
+        unsure = announce_relink(self.sidecar)
+        put_files(self.sidecar, known_files, self.snapshot.files)
         total = sum(map(len, (delta.removed, delta.renamed, delta.changed, delta.added)))
         done = 0
         for path in delta.removed:
-            remove_note(self.sidecar, path, names)
+            remove_note(self.sidecar, path)
             done += 1
         indexed = {"renamed": 0, "changed": 0, "added": 0}
         work: list[tuple[str, str, str | None]] = [
@@ -186,19 +197,33 @@ class _Run:
         with self.sidecar.batch(BATCH_NOTES if len(work) > BATCH_NOTES else 1):
             for change, path, replaces in work:
                 self.memory.progress.report("index", done, total)
-                indexed[change] += self._take_in(path, replaces, names, rules, relink=relink)
+                indexed[change] += self._take_in(path, replaces, names, rules)
                 done += 1
         self.memory.progress.report("index", done, total)
+        moved = {*delta.removed, *delta.added, *(known_files ^ self.snapshot.files)}
+        for pair in delta.renamed:
+            moved.update(pair)
+        moved |= self.vanished
+        names = names if not self.vanished else self._names(kept)
+        # A first build has resolved every link by the whole list of files already.
+        if not self.stored:
+            moved = set(self.vanished)
+        relink(self.sidecar, None if unsure and self.stored else moved, names)
         self._touch(delta.touched)
         put_scan_problems(self.sidecar, self.problems)
         if not (delta.removed or any(indexed.values()) or known_files != self.snapshot.files):
             return self._counts(delta, 0, 0, 0), 0  # what looked new could not be read
         now = datetime.fromtimestamp(self.memory.clock.now_ns() / 1e9, UTC)
         self.sidecar.set_meta("last_indexed", now.isoformat(timespec="seconds"))
+        self.sidecar.set_meta(COMPLETE, "yes")
         self.sidecar.set_meta("look_seconds", f"{looked:.3f}")
         self.sidecar.checkpoint()
         counts = self._counts(delta, indexed["added"], indexed["changed"], indexed["renamed"])
         return counts, self.reused
+
+    def _names(self, kept: Iterable[str]) -> VaultNames:
+        notes = [path for path in self.snapshot.notes if path not in self.vanished]
+        return VaultNames([*notes, *sorted(kept), *sorted(self.snapshot.files)])
 
     def _remember_patience(self, looked: float) -> None:
         """Note how long looking took, when that changes whether a search may wait for it."""
@@ -240,15 +265,15 @@ class _Run:
         replaces: str | None,
         names: VaultNames,
         rules: KindRules,
-        *,
-        relink: bool,
     ) -> bool:
         """Read, parse, cut and store one note; False, and a problem, when it cannot be read."""
         state = self.snapshot.notes[path]
         read_ns = self.memory.clock.now_ns()
         data = self._read(path)
         if isinstance(data, Unread):
-            if data.code != "missing":
+            if data.code == "missing":
+                self.vanished.add(path)
+            else:
                 self.problems.append(Problem(path, 0, data.code, data.message))
             return False
         note = parse(path, data)
@@ -265,7 +290,7 @@ class _Run:
             identity=note_identity(note),
             replaces=replaces,
         )
-        self.reused += put_note(self.sidecar, entry, names, relink=relink).reused
+        self.reused += put_note(self.sidecar, entry, names).reused
         return True
 
     def _touch(self, paths: Iterable[str]) -> None:

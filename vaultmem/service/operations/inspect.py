@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from vaultmem.index.lookup import FoundNote, Lookup
 from vaultmem.index.update import stored_files
+from vaultmem.model.delta import Snapshot
 from vaultmem.model.errors import NoteNotFound
 from vaultmem.model.note import Problem
 from vaultmem.service.application import Memory
@@ -48,10 +49,11 @@ def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
     snapshot = look(memory)
     path = vault_path(request.note)
     hidden = is_hidden(path)
+    left_out = _excluded(snapshot, path)
     with memory.guarded():
         sidecar = memory.open_sidecar()
-        lookup = Lookup(sidecar) if sidecar is not None else None
-        found = None if hidden else _found(lookup, request.note)
+        lookup = memory.lookup() if sidecar is not None else None
+        found = None if hidden or left_out else _found(lookup, request.note)
         if found is not None and lookup is not None and sidecar is not None:
             stored = stored_files(sidecar)[found.path]
             return _indexed(
@@ -59,13 +61,15 @@ def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
                 found,
                 current=snapshot.notes.get(found.path) == stored.state,
                 present=found.path in snapshot.notes,
+                unlisted=any(
+                    not folder or found.path.startswith(folder + "/")
+                    for folder in snapshot.unlisted
+                ),
             )
-    if (
-        not hidden
-        and path not in snapshot.notes
-        and path not in snapshot.files
-        and not is_note(path)
-    ):
+    known = path in snapshot.notes or path in snapshot.files
+    if left_out:
+        path = left_out
+    elif not hidden and not known and not is_note(path):
         path += ".md"
     excluded = snapshot.excluded.get(path)
     problems = tuple(problem for problem in snapshot.problems if problem.path == path)
@@ -86,6 +90,18 @@ def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
     )
 
 
+def _excluded(snapshot: Snapshot, path: str) -> str | None:
+    """The excluded note that `path` names, by path or, if no other note is called so, by name."""
+    for spelling in (path, path + ".md"):
+        if spelling in snapshot.excluded:
+            return spelling
+    endings = ("/" + path, "/" + path + ".md")
+    if any(known.endswith(endings) or known in (path, path + ".md") for known in snapshot.notes):
+        return None
+    named = [known for known in snapshot.excluded if known.endswith(endings)]
+    return named[0] if len(named) == 1 else None
+
+
 def _found(lookup: Lookup | None, given: str) -> FoundNote | None:
     if lookup is None:
         return None
@@ -95,11 +111,15 @@ def _found(lookup: Lookup | None, given: str) -> FoundNote | None:
         return None
 
 
-def _indexed(lookup: Lookup, found: FoundNote, *, current: bool, present: bool) -> InspectReply:
+def _indexed(
+    lookup: Lookup, found: FoundNote, *, current: bool, present: bool, unlisted: bool
+) -> InspectReply:
     problems = tuple(lookup.problems(found.path))
     chunks = lookup.chunk_count(found.id)
     reasons = [f"It is indexed, in {chunks} passage{'' if chunks == 1 else 's'}."]
-    if not present:
+    if not present and unlisted:
+        reasons.append("Its folder cannot be listed now; what is indexed is kept.")
+    elif not present:
         reasons.append("Its file is gone from the vault; the next index run forgets it.")
     elif not current:
         reasons.append("Its file looks different now; the next index run takes it in.")

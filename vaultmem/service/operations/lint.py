@@ -68,19 +68,22 @@ def _unresolved(lookup: Lookup) -> tuple[Unresolved, ...]:
     from difflib import get_close_matches
 
     names: dict[str, str] = {}
+    alike: dict[tuple[str, int], list[str]] = {}
     for path in lookup.all_paths():
-        names.setdefault(fold(note_name(path)), path)
+        name = fold(note_name(path))
+        if name and name not in names:
+            names[name] = path
+            alike.setdefault((name[0], len(name) // 4), []).append(name)
     known: dict[str, tuple[str, ...]] = {}
     unresolved: list[Unresolved] = []
     for path, line, link in lookup.unresolved_links():
         if link not in known:
             owners = lookup.alias_owners(link)
             wanted = fold(note_name(vault_path(link)))
-            near = (
-                get_close_matches(wanted, names, n=MAX_SUGGESTIONS, cutoff=0.8)
-                if not owners and len(known) < 500
-                else []
-            )
+            # Names of the same first letter and about the same length: all names take minutes.
+            size = len(wanted) // 4
+            pool = [n for k in (size - 1, size, size + 1) for n in alike.get((wanted[:1], k), ())]
+            near = [] if owners else get_close_matches(wanted, pool, MAX_SUGGESTIONS, cutoff=0.8)
             known[link] = tuple(owners[:MAX_SUGGESTIONS]) or tuple(names[name] for name in near)
         unresolved.append(Unresolved(path, line, link, known[link]))
     return tuple(unresolved)

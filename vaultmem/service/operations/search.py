@@ -53,6 +53,9 @@ def search(memory: Memory, request: SearchRequest) -> SearchReply:
     """
     limit = _limit(memory, request)
     mode, degraded = _mode(request)
+    if limit > MAX_LIMIT:
+        degraded += (f"No more than {MAX_LIMIT:,} hits are given at once.",)
+        limit = MAX_LIMIT
     filters = Filters(
         tags=request.tags,
         paths=request.paths,
@@ -78,7 +81,7 @@ def _limit(memory: Memory, request: SearchRequest) -> int:
         return int(memory.settings["search.limit"])
     if request.limit < 1:
         raise UsageError(f"The number of hits is {request.limit}; it must be at least 1.")
-    return min(request.limit, MAX_LIMIT)
+    return request.limit
 
 
 def _mode(request: SearchRequest) -> tuple[Mode, tuple[str, ...]]:

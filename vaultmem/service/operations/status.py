@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from vaultmem.index.lookup import Lookup
 from vaultmem.index.update import stored_files
 from vaultmem.model.errors import (
     SidecarDamaged,
@@ -73,7 +72,7 @@ def _status(memory: Memory, request: StatusRequest, checks: tuple[Check, ...]) -
 
     with memory.guarded():
         sidecar = memory.open_sidecar()
-        lookup = Lookup(sidecar) if sidecar is not None else None
+        lookup = memory.lookup() if sidecar is not None else None
         waiting = waiting_notes(memory)
         return StatusReply(
             vault=str(memory.vault),
