@@ -5,6 +5,7 @@ known word: Damerau distance 1, or 2 from eight letters on, the same first lette
 that the index knows only as a beginning is looked for as a prefix.
 """
 
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -52,7 +53,7 @@ def repair(query: Query, lookup: Lookup) -> tuple[Query, dict[str, str]]:
 
 
 def _repaired_forms(word: Word, lookup: Lookup) -> tuple[str, ...]:
-    form = word.forms[0].lower()
+    form = _without_accents(word.forms[0].lower())
     if not form.isalpha() or len(form) < MIN_PREFIX or form in STOP_WORDS:
         return ()
     terms = lookup.terms(prepare(form))
@@ -64,6 +65,14 @@ def _repaired_forms(word: Word, lookup: Lookup) -> tuple[str, ...]:
             return nearest
     begins = lookup.terms_between(form, form + "\U0010ffff", shortest=len(form), longest=64)
     return (form + "*",) if begins else ()
+
+
+def _without_accents(word: str) -> str:
+    """The letters as the index's terms have them."""
+    if word.isascii():
+        return word
+    letters = (c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+    return unicodedata.normalize("NFC", "".join(letters))
 
 
 def _nearest(stem: str, form: str, lookup: Lookup) -> tuple[str, ...]:

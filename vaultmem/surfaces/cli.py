@@ -41,7 +41,7 @@ def _ended(arguments: list[str]) -> int:
             return 0
         return _run(arguments)
     except KeyboardInterrupt:
-        if sys.stderr.isatty():
+        if _on_terminal():
             sys.stderr.write("\r\033[K")  # the counting line, which has no end of its own
         _say("Interrupted. Whole notes that were indexed are kept; run it again to go on.")
         return INTERRUPTED
@@ -54,7 +54,8 @@ def _ended(arguments: list[str]) -> int:
             import traceback
 
             # Ours to mend: the last line is for the person, the rest for the report.
-            traceback.print_exc(file=sys.stderr)
+            if sys.stderr is not None:
+                traceback.print_exc()
             _say(f"This is a fault of vaultmem's own ({type(error).__name__}); please report it.")
             return VaultmemError.exit_code
         _say(str(error))
@@ -343,7 +344,7 @@ def _progress() -> "Progress":
 
     from vaultmem.service.application import Progress
 
-    terminal = sys.stderr.isatty()
+    terminal = _on_terminal()
     shown_at = 0.0
     counting = asked = False
 
@@ -375,7 +376,14 @@ def _progress() -> "Progress":
     return Progress(report)
 
 
+def _on_terminal() -> bool:
+    """Whether somebody watches what goes to standard error; it may not be there (`2>&-`)."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def _say(message: str) -> None:
+    if sys.stderr is None:
+        return
     from vaultmem.surfaces.text import visible_line
 
     sys.stderr.write(f"vaultmem: {visible_line(message)}\n")
@@ -383,10 +391,6 @@ def _say(message: str) -> None:
 
 def _speak_utf8() -> None:
     """Notes are in every script, whatever the terminal's locale claims."""
-    if sys.stderr is None:
-        import io
-
-        sys.stderr = io.StringIO()  # started without one (`2>&-`): nobody listens
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
