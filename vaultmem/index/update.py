@@ -37,6 +37,7 @@ class Entry:
     date: str | None  # ISO day
     stub: bool
     identity: str | None
+    known: bool = True  # whether the sidecar may hold it already
     replaces: str | None = None  # the path it had before, when it moved
 
 
@@ -55,7 +56,7 @@ def put_note(sidecar: Sidecar, entry: Entry, names: VaultNames) -> Written:
     """
     note = entry.note
     with sidecar.transaction(weight=1 + len(note.text) // NOTE_CHARS) as db:
-        old = _load(db, entry.replaces or note.path)
+        old = _load(db, entry.replaces or note.path) if entry.known else None
         fields = _searched(note)
         note_id = _put_row(db, entry, fields, old)
         new = documents(fields, entry.chunks)

@@ -23,7 +23,7 @@ from zlib import crc32
 
 from vaultmem.model.chunk import Chunk
 from vaultmem.model.note import Block, Heading, Note
-from vaultmem.vault.pieces import estimate_pieces, measure_pieces
+from vaultmem.vault.pieces import LEAST_PIECES, estimate_pieces, measure_pieces
 
 # Bump when cuts or keys change, so that sidecars are rebuilt.
 CHUNKER_VERSION = 2
@@ -58,8 +58,8 @@ def chunk_note(note: Note, *, max_pieces: int) -> tuple[Chunk, ...]:
     seen: dict[str, int] = {}
     for section in _sections(note):
         budget = max(int(max_pieces * MIN_TEXT_SHARE), max_pieces - section.trail_pieces)
-        for start, end in _cut(note, section, budget, starts, block_lines):
-            chunk = _make(note.text, section, start, end, starts, seen)
+        for piece in _cut(note, section, budget, starts, block_lines):
+            chunk = _make(note.text, section, piece, starts, seen)
             if chunk is not None:
                 chunks.append(chunk)
     if not chunks:
@@ -99,11 +99,14 @@ def _sections(note: Note) -> Iterator[_Section]:
 
 def _cut(
     note: Note, section: _Section, budget: int, starts: Sequence[int], block_lines: Sequence[int]
-) -> list[tuple[int, int]]:
-    """The (start, end) offsets of a section's passages, in order."""
+) -> list[tuple[int, int, float]]:
+    """(start, end, cost in pieces) of a section's passages, in order."""
     text = note.text
-    if measure_pieces(text[section.start : section.end]) <= budget:
-        return [(section.start, section.end)]
+    # What is surely too long need not be measured as a whole.
+    if (section.end - section.start) * LEAST_PIECES <= budget:
+        cost = measure_pieces(text[section.start : section.end])
+        if cost <= budget:
+            return [(section.start, section.end, cost)]
     blocks = _block_boundaries(note, section, starts, block_lines)
     costs: dict[int, float] = {}  # where a piece begins -> what it costs
     cuts: list[_Boundary] = []
@@ -160,7 +163,7 @@ def _strongest(boundaries: Sequence[_Boundary], low: int, high: int) -> int:
 
 def _joined(
     section: _Section, cuts: list[_Boundary], costs: dict[int, float], budget: int
-) -> list[tuple[int, int]]:
+) -> list[tuple[int, int, float]]:
     """Pieces between the cuts, neighbours joined while they fit, weakest boundary first."""
     ends: dict[int, int] = {}
     begins: dict[int, int] = {}
@@ -175,7 +178,7 @@ def _joined(
             end = ends.pop(cut.offset)
             del begins[cut.offset], costs[cut.offset]
             ends[begin], begins[end], costs[begin] = end, begin, together
-    return sorted(ends.items())
+    return [(begin, end, costs[begin]) for begin, end in sorted(ends.items())]
 
 
 def _block_boundaries(
@@ -237,12 +240,12 @@ def _finer(text: str, start: int, end: int, level: int, budget: int) -> tuple[li
 def _make(
     text: str,
     section: _Section,
-    start: int,
-    end: int,
+    piece: tuple[int, int, float],
     starts: Sequence[int],
     seen: dict[str, int],
 ) -> Chunk | None:
-    """The chunk text[start:end] without blank lines around it; None when it is all blank."""
+    """The chunk of a piece without blank lines around it; None when it is all blank."""
+    start, end, cost = piece
     raw = text[start:end]
     stripped = raw.strip()
     if not stripped:
@@ -263,7 +266,7 @@ def _make(
         end=last,
         text=slice_,
         body=min(section.body - first, len(slice_)) if opens else 0,
-        pieces=estimate_pieces(slice_) + section.trail_pieces,
+        pieces=int(cost) + 1 + section.trail_pieces,
     )
 
 

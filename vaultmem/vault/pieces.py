@@ -10,6 +10,8 @@ import re
 # prose (mean error under 10 % in each, 9 % spread): what one character of a kind costs.
 _LETTER = 0.154  # blanks count as letters
 _PUNCTUATION = 1.284
+# No character costs less.
+LEAST_PIECES = _LETTER
 _DIGIT = 0.686
 # That vocabulary knows no German or Spanish words: twice the pieces a letter.
 _ACCENTED_LETTER = 0.30

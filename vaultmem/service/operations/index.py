@@ -288,6 +288,7 @@ class _Run:
             date=note_date(note, self.memory.clock.day(state.mtime_ns)).isoformat(),
             stub=is_stub(note),
             identity=note_identity(note),
+            known=path in self.stored or replaces is not None,
             replaces=replaces,
         )
         self.reused += put_note(self.sidecar, entry, names).reused
