@@ -47,9 +47,6 @@ CREATE TABLE note (
     properties TEXT NOT NULL,
     searched TEXT NOT NULL
 ) STRICT;
-CREATE INDEX note_by_name ON note (folded_name);
-CREATE INDEX note_by_title ON note (folded_title);
-CREATE INDEX note_by_folded_path ON note (folded_path);
 
 CREATE TABLE chunk (
     id INTEGER PRIMARY KEY,
@@ -81,8 +78,6 @@ CREATE TABLE link (
     resolved TEXT,
     PRIMARY KEY (note, ordinal)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX link_by_key ON link (key);
-CREATE INDEX link_by_resolved ON link (resolved);
 
 CREATE TABLE tag (
     note INTEGER NOT NULL REFERENCES note (id),
@@ -91,7 +86,6 @@ CREATE TABLE tag (
     folded TEXT NOT NULL,
     PRIMARY KEY (note, ordinal)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX tag_by_folded ON tag (folded);
 
 CREATE TABLE alias (
     note INTEGER NOT NULL REFERENCES note (id),
@@ -100,7 +94,6 @@ CREATE TABLE alias (
     folded TEXT NOT NULL,
     PRIMARY KEY (note, ordinal)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX alias_by_folded ON alias (folded);
 
 CREATE TABLE problem (
     note INTEGER NOT NULL REFERENCES note (id),
@@ -122,6 +115,17 @@ CREATE TABLE scan_problem (
     code TEXT NOT NULL,
     message TEXT NOT NULL
 ) STRICT;
+"""
+
+# Made when a first build is done: sorting once is cheaper than inserting in order.
+LATE_INDEXES = """
+CREATE INDEX IF NOT EXISTS note_by_name ON note (folded_name);
+CREATE INDEX IF NOT EXISTS note_by_title ON note (folded_title);
+CREATE INDEX IF NOT EXISTS note_by_folded_path ON note (folded_path);
+CREATE INDEX IF NOT EXISTS link_by_key ON link (key);
+CREATE INDEX IF NOT EXISTS link_by_resolved ON link (resolved);
+CREATE INDEX IF NOT EXISTS tag_by_folded ON tag (folded);
+CREATE INDEX IF NOT EXISTS alias_by_folded ON alias (folded);
 """
 
 # Contentless, so that the sidecar holds the text once.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from vaultmem.index.schema import VERSIONS, create_statements
+from vaultmem.index.schema import LATE_INDEXES, VERSIONS, create_statements
 from vaultmem.model.errors import (
     DiskFull,
     SidecarBusy,
@@ -123,6 +123,11 @@ class Sidecar:
         self.connection.execute(
             "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value)
         )
+
+    def finish_indexes(self) -> None:
+        """Make the indexes that a first build went without; quick when they are there."""
+        with self.transaction():
+            self.connection.execute(LATE_INDEXES)
 
     def close(self) -> None:
         """Close the file; safe to call twice."""

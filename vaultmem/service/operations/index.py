@@ -35,9 +35,9 @@ from vaultmem.vault.scan import scan
 
 # A commit per note took a third of a first build (10.2 CPU-s against 5.9 on 6,571 notes), nearly
 # all of it writing the same few pages of the full-text index again and again. So a burst commits
-# about this many notes together, half a second's work; a note's rows and its hash still
+# about this many notes together, a second's work; a note's rows and its hash still
 # stand or fall as one.
-BATCH_NOTES = 512
+BATCH_NOTES = 1024
 
 # Set once a run has taken in everything it saw; until then notes are missing from the index.
 COMPLETE = "complete"
@@ -180,6 +180,8 @@ class _Run:
         # Notes and files of a folder that cannot be listed now are still there to link to.
         kept = self.stored.keys() - self.snapshot.notes.keys() - set(suspects.missing)
         names = self._names(kept)
+        if self.stored:
+            self.sidecar.finish_indexes()
         unsure = announce_relink(self.sidecar)
         put_files(self.sidecar, known_files, self.snapshot.files)
         total = sum(map(len, (delta.removed, delta.renamed, delta.changed, delta.added)))
@@ -200,6 +202,7 @@ class _Run:
                 indexed[change] += self._take_in(path, replaces, names, rules)
                 done += 1
         self.memory.progress.report("index", done, total)
+        self.sidecar.finish_indexes()
         moved = {*delta.removed, *delta.added, *(known_files ^ self.snapshot.files)}
         for pair in delta.renamed:
             moved.update(pair)
