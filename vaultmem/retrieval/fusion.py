@@ -14,7 +14,7 @@ from vaultmem.model.hit import ChannelScore
 WEIGHTS: Mapping[str, float] = {"passage": 1.0, "window": 1.0, "note": 1.0}
 
 # Words are never AND-ed to nothing; holding all of them is worth this much on top of a sum of 1.
-ALL_WORDS_BONUS = 0.15
+ALL_WORDS_BONUS = 0.12
 
 # A question that is a note's name, title or alias and nothing else asks for that note.
 NAME_BONUS = 1.0

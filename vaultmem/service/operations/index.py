@@ -172,7 +172,9 @@ class _Run:
         delta = self._delta(suspects)
         known_files = frozenset(Lookup(self.sidecar).all_files())
         busy = bool(delta.added or delta.changed or delta.renamed or delta.removed)
-        if not busy and known_files == self.snapshot.files and not must_relink(self.sidecar):
+        # An earlier run may have ended when all its notes were in, but not yet their links.
+        settled = self.sidecar.meta(COMPLETE) is not None and not must_relink(self.sidecar)
+        if settled and not busy and known_files == self.snapshot.files:
             self._touch(delta.touched)
             put_scan_problems(self.sidecar, self.problems)
             self._remember_patience(looked)
@@ -214,7 +216,8 @@ class _Run:
         relink(self.sidecar, None if unsure and self.stored else moved, names)
         self._touch(delta.touched)
         put_scan_problems(self.sidecar, self.problems)
-        if not (delta.removed or any(indexed.values()) or known_files != self.snapshot.files):
+        changed = delta.removed or any(indexed.values()) or known_files != self.snapshot.files
+        if settled and not changed:
             return self._counts(delta, 0, 0, 0), 0  # what looked new could not be read
         now = datetime.fromtimestamp(self.memory.clock.now_ns() / 1e9, UTC)
         self.sidecar.set_meta("last_indexed", now.isoformat(timespec="seconds"))
