@@ -472,3 +472,10 @@ def test_doctor_gives_each_check_a_stable_id_and_a_failing_one_a_fix(sample: Com
     ids = [check["id"] for check in checks]
     assert ids == ["python", "sqlite", "vault", "cache-folder", "sidecar", "fresh", "problems"]
     assert [check["id"] for check in checks if check["ok"] == bool(check["fix"])] == []
+
+
+def test_explain_shows_every_term_of_a_score(tmp_path: Path) -> None:
+    notes = {"Tide gauge.md": "A tide gauge measures.\n", "Other.md": "A gauge of another kind.\n"}
+    shown = on_notes(tmp_path, notes).run("search", "tide gauge", "--explain").out
+    for term in ("passage:", "window:", "note:", "all words: +", "name: +", "holds:", "coverage:"):
+        assert term in shown, term

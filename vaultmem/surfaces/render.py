@@ -72,6 +72,8 @@ def _evidence(hit: Hit) -> Iterator[str]:
         rank = f"rank {channel.rank}" if channel.rank is not None else "not ranked"
         lent = ", lent by the passage" if channel.lent else ""
         yield f"     {channel.channel}: {channel.scaled:.3f} ({rank}, bm25 {channel.raw:.3f}{lent})"
+    for name, value in hit.evidence.boosts.items():
+        yield f"     {name}: +{value:.2f}"
     yield f"     holds: {', '.join(hit.evidence.matched) or 'none of the words'}"
     if hit.evidence.missing:
         yield f"     lacks: {', '.join(hit.evidence.missing)}"
