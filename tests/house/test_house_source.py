@@ -27,7 +27,7 @@ def test_there_is_source_to_judge() -> None:
 # and the doctor's probe. The command line opens the null device when its reader has gone.
 TOUCHING_FILES = {
     "vault/read.py": {"os.open"},
-    "index/store.py": {"apsw.Connection", ".mkdir", ".unlink", ".write_text"},
+    "index/store.py": {"apsw.Connection", ".mkdir", ".unlink", ".write_bytes"},
     "index/lock.py": {"os.open"},
     "service/demo.py": {"shutil.copytree", "tempfile.TemporaryDirectory"},
     "service/doctor.py": {"tempfile.TemporaryFile"},

@@ -21,8 +21,8 @@ BUSY_TIMEOUT_MS = 10_000
 
 # Read by backup programs: what lies here can be made again.
 _CACHEDIR_TAG = (
-    "Signature: 8a477f597d28d172789f06886806bc55\n"
-    "# This folder holds vaultmem's rebuildable index. Deleting it costs time, never knowledge.\n"
+    b"Signature: 8a477f597d28d172789f06886806bc55\n"
+    b"# This folder holds vaultmem's rebuildable index. Deleting it costs time, never knowledge.\n"
 )
 
 _PRAGMAS = """
@@ -202,7 +202,7 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)  # it holds the notes' text
     tag = folder / "CACHEDIR.TAG"
     if not tag.exists():
-        tag.write_text(_CACHEDIR_TAG, encoding="ascii")
+        tag.write_bytes(_CACHEDIR_TAG)
 
 
 @contextmanager
