@@ -19,7 +19,7 @@ LONG_AGO_NS = int(datetime(2001, 9, 9, tzinfo=UTC).timestamp()) * 10**9
 FAR_AHEAD_NS = int(datetime(2101, 1, 1, tzinfo=UTC).timestamp()) * 10**9
 
 # What may differ between two sidecars of one vault: row numbers, and when a file was looked at.
-CLOCKS = {"id", "mtime_ns", "ctime_ns", "inode", "read_ns"}
+CLOCKS = {"id", "slot", "mtime_ns", "ctime_ns", "inode", "read_ns"}
 
 
 @pytest.fixture
@@ -62,7 +62,9 @@ def open_vault(tmp_path: Path, long_ago: Clock) -> Iterator[Callable[..., Memory
         vault = tmp_path / name
         vault.mkdir(exist_ok=True)
         write_files(vault, files or {})
-        settings = load_settings(vault, tmp_path / cache, environment=environment or {})
+        # Vectors only where a test is about them: embedding takes most of a second a note.
+        chosen = {"VAULTMEM_EMBEDDER_NAME": "none", **(environment or {})}
+        settings = load_settings(vault, tmp_path / cache, environment=chosen)
         memory = open_memory(settings, clock=clock or long_ago, progress=progress)
         opened.append(memory)
         return memory

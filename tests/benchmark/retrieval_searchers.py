@@ -1,7 +1,7 @@
 """The searches that the retrieval evaluation can measure, behind one Protocol.
 
 `python` calls vaultmem in this process, `cli` starts the command for each query (slow),
-`bm25` is a plain full-text reference that needs no vaultmem, only apsw.
+`bm25` is a plain full-text reference that needs only apsw.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,11 +29,28 @@ class Hit:
     score: float  # higher is better, comparable within one reply only
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way of asking the same search."""
+
+    name: str  # "" where there is only one
+    mode: str | None = None  # None for the search's own choice
+    without: tuple[str, ...] = ()  # channels left out
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a search found."""
+
+    hits: Sequence[Hit]  # best first
+    instead: str = ""  # the mode that was used, where it is another than the one asked for
+
+
 class Searcher(Protocol):
     """A search over one vault."""
 
-    def search(self, query: str, limit: int, passages: bool) -> Sequence[Hit]:
-        """At most `limit` hits, best first: every passage, or the best one of each note."""
+    def search(self, query: str, limit: int, passages: bool, way: Way) -> Answer:
+        """At most `limit` hits: every passage, or the best one of each note."""
         ...
 
 
@@ -46,12 +64,29 @@ Opener = Callable[[Path, Path], AbstractContextManager[Searcher]]  # vault, cach
 # vaultmem in this process.
 
 
-@contextmanager
-def open_python(vault: Path, cache: Path) -> Iterator[Searcher]:
-    """vaultmem's Python interface on an indexed vault.
+def steered(embedder: str) -> dict[str, str]:
+    """The environment in which vaultmem runs, with its embedder named.
 
-    Everything that depends on its shape stands in this function. It is imported here, so
-    that the other searchers work where vaultmem is not installed. Its own errors are not
+    The vault does not change between two queries, so it is not looked at before each.
+    """
+    wanted = {"VAULTMEM_SEARCH_REFRESH": "never", "VAULTMEM_EMBEDDER_NAME": embedder}
+    return {**os.environ, **wanted}
+
+
+def python_opener(embedder: str) -> Opener:
+    """Opens vaults through vaultmem's Python interface; see `open_python`."""
+
+    def opener(vault: Path, cache: Path) -> AbstractContextManager[Searcher]:
+        return open_python(vault, cache, embedder=embedder)
+
+    return opener
+
+
+@contextmanager
+def open_python(vault: Path, cache: Path, *, embedder: str) -> Iterator[Searcher]:
+    """vaultmem's Python interface on an indexed (and, unless by "none", embedded) vault.
+
+    Everything that depends on its shape stands in this function. Its own errors are not
     caught: their traceback is what one wants to see.
     """
     from vaultmem.service.application import open_memory
@@ -59,18 +94,19 @@ def open_python(vault: Path, cache: Path) -> Iterator[Searcher]:
     from vaultmem.service.operations.search import SearchRequest, search
     from vaultmem.service.settings import load_settings
 
-    # The vault does not change between two queries, so it is not looked at before each.
-    environment = {**os.environ, "VAULTMEM_SEARCH_REFRESH": "never"}
-    memory = open_memory(load_settings(vault, cache, environment=environment))
+    memory = open_memory(load_settings(vault, cache, environment=steered(embedder)))
 
-    def ask(query: str, limit: int, passages: bool) -> list[Hit]:
-        request = SearchRequest(query=query, limit=limit, passages=passages)
-        return [
-            Hit(hit.path, hit.heading, hit.lines, hit.score) for hit in search(memory, request).hits
-        ]
+    def ask(query: str, limit: int, passages: bool, way: Way) -> Answer:
+        request = SearchRequest(
+            query=query, limit=limit, passages=passages, mode=way.mode, without=way.without
+        )
+        reply = search(memory, request)
+        hits = [Hit(hit.path, hit.heading, hit.lines, hit.score) for hit in reply.hits]
+        return Answer(hits, _instead(way, reply.mode))
 
     try:
-        index(memory, IndexRequest())
+        chunks = index(memory, IndexRequest()).chunks
+        print(f"  {chunks.total:,} passages, {chunks.embedded:,} embedded", file=sys.stderr)
         yield _Function(ask)
     finally:
         memory.close()
@@ -78,23 +114,32 @@ def open_python(vault: Path, cache: Path) -> Iterator[Searcher]:
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    ask: Callable[[str, int, bool], Sequence[Hit]]
+    ask: Callable[[str, int, bool, Way], Answer]
 
-    def search(self, query: str, limit: int, passages: bool) -> Sequence[Hit]:
-        return self.ask(query, limit, passages)
+    def search(self, query: str, limit: int, passages: bool, way: Way) -> Answer:
+        return self.ask(query, limit, passages, way)
+
+
+def _instead(way: Way, mode: str) -> str:
+    """A search that cannot do as asked says so by the mode of its reply.
+
+    With channels left out it may well call itself something else.
+    """
+    return mode if way.mode not in (None, mode) and not way.without else ""
 
 
 # vaultmem's command line.
 
 
-def cli_opener(command: str) -> Opener:
+def cli_opener(command: str, embedder: str) -> Opener:
     """Opens vaults through `command`, a shell-like string such as "vaultmem"."""
+    environment = steered(embedder)
 
     @contextmanager
     def open_cli(vault: Path, cache: Path) -> Iterator[Searcher]:
         words = (*shlex.split(command), "--vault", str(vault), "--cache-dir", str(cache))
-        _output([*words, "index", "--json"])
-        yield _Cli(words)
+        _output([*words, "index", "--json"], environment)
+        yield _Cli(words, environment)
 
     return open_cli
 
@@ -102,12 +147,17 @@ def cli_opener(command: str) -> Opener:
 @dataclass(frozen=True, slots=True)
 class _Cli:
     words: tuple[str, ...]  # command with vault and cache folder
+    environment: Mapping[str, str]
 
-    def search(self, query: str, limit: int, passages: bool) -> Sequence[Hit]:
+    def search(self, query: str, limit: int, passages: bool, way: Way) -> Answer:
         options = ["--json", "-k", str(limit), *(["--passages"] if passages else [])]
+        options += ["--mode", way.mode] if way.mode else []
+        for channel in way.without:
+            options += ["--without", channel]
         # The query comes last, behind "--": it may begin with a dash.
-        reply = json.loads(_output([*self.words, "search", *options, "--", query]))
-        return [
+        words = [*self.words, "search", *options, "--", query]
+        reply = json.loads(_output(words, self.environment))
+        hits = [
             Hit(
                 path=hit["path"],
                 heading=tuple(hit["heading"]),
@@ -116,12 +166,15 @@ class _Cli:
             )
             for hit in reply["hits"]
         ]
+        return Answer(hits, _instead(way, reply["mode"]))
 
 
-def _output(words: Sequence[str]) -> str:
+def _output(words: Sequence[str], environment: Mapping[str, str]) -> str:
     """Standard output of a command. Raises SearchError with its error output."""
     try:
-        done = subprocess.run(words, capture_output=True, text=True, encoding="utf-8", check=False)
+        done = subprocess.run(
+            words, capture_output=True, text=True, encoding="utf-8", check=False, env=environment
+        )
     except FileNotFoundError as problem:
         raise SearchError(f"{words[0]} is not installed; name it with --command.") from problem
     if done.returncode != 0:
@@ -246,16 +299,18 @@ class Bm25:
     files: Mapping[str, str]  # vault path -> text
     _tables: dict[bool, tuple[list[_Unit], FullText]] = field(default_factory=dict)
 
-    def search(self, query: str, limit: int, passages: bool) -> Sequence[Hit]:
+    def search(self, query: str, limit: int, passages: bool, way: Way) -> Answer:
         """Hits by section if `passages`, else by note; none for a query without a word."""
         units, table = self._table(passages)
         expression = match_expression(query)
         if not expression:
-            return []
-        return [
-            replace(units[position].hit, score=score)
-            for position, score in table(expression, limit)
-        ]
+            return Answer([])
+        return Answer(
+            [
+                replace(units[position].hit, score=score)
+                for position, score in table(expression, limit)
+            ]
+        )
 
     def _table(self, passages: bool) -> tuple[list[_Unit], FullText]:
         if passages not in self._tables:

@@ -21,7 +21,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from retrieval_searchers import STOP_WORDS, UNSPACED_RUN, Hit
 
@@ -37,6 +37,10 @@ class Query:
     text: str  # as typed
     relevant: frozenset[str]  # keys, at least one
     groups: tuple[str, ...] = ()  # names under which its figures are also reported
+    answer: str = ""  # where a set judges by the answer's words
+
+
+Judge = Callable[["Query", Sequence[str]], Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,8 @@ class Task:
     queries: tuple[Query, ...]
     key: Callable[[Hit], str]  # what a hit counts as; a key that nothing expects is a miss
     passages: bool  # True: every passage is a hit; False: one hit a note
-    measures: tuple[str, ...]  # names in retrieval_metrics.MEASURES
+    measures: tuple[str, ...]  # names in vaultmem.retrieval.metrics.MEASURES, or the judge's
+    judge: Judge | None = None  # figures of a query and its ranking, in place of those measures
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +62,12 @@ class Part:
     name: str  # usable as a folder name
     files: Mapping[str, str]  # vault path -> text
     tasks: tuple[Task, ...]
+    start: int = 0  # place of its first query, where a set is numbered through its parts
 
 
 PASSAGE_MEASURES = ("R@5", "R@10", "nDCG@10", "MRR@10")
 SESSION_MEASURES = ("any@5", "all@5", "MRR@10")
+RULE = "rule@5"
 NOTE_MEASURES = ("MRR@10", "hit@1", "hit@5", "hit@10")
 
 
@@ -155,10 +162,14 @@ def locomo(data: Path) -> list[Part]:
             f"dialogue-{number:02}",
             _sessions(dialogue["conversation"]),
             dialogue["qa"],
-            group="dialogues 1-5" if number <= TUNED_DIALOGUES else "dialogues 6-10",
+            group=_tuned_group(number),
         )
         for number, dialogue in enumerate(dialogues, 1)
     ]
+
+
+def _tuned_group(number: int) -> str:
+    return "dialogues 1-5" if number <= TUNED_DIALOGUES else "dialogues 6-10"
 
 
 def _dialogue(
@@ -220,28 +231,108 @@ def turn_ids(evidence: str) -> list[str]:
     return [f"D{int(a)}:{int(b)}" for a, b in re.findall(r"D:?(\d+):(\d+)", evidence)]
 
 
+# LoCoMo by session summaries, judged as YourMemory does.
+
+
+def locomo_summaries(data: Path) -> list[Part]:
+    """Ten dialogues, a note for each session's summary; tasks "sessions" and "rule".
+
+    sessions: 1,536 queries, counted by evidence, as in `locomo`.
+    rule:     1,534 queries (a text as answer, not adversarial) by the rule of `answered`. It is
+              there to be compared with published figures and says less than evidence does: the
+              five longest summaries reach .41, the evidence itself .49.
+    """
+    dialogues = json.loads(read(data, "locomo10.json"))
+    return [_summaries(number, dialogue) for number, dialogue in enumerate(dialogues, 1)]
+
+
+def _summaries(number: int, dialogue: Mapping[str, Any]) -> Part:
+    group = _tuned_group(number)
+    files = {
+        _summary_path(name.split("_")[1]): f"{text.strip()}\n"
+        for name, text in dialogue["session_summary"].items()
+    }
+    turns = frozenset(
+        turn["dia_id"] for session in _sessions(dialogue["conversation"]) for turn in session.turns
+    )
+    sessions = [
+        replace(query, relevant=frozenset(map(_summary_of_turn, query.relevant)))
+        for query in _turn_queries(dialogue["qa"], turns, group=group)
+    ]
+    judged = [
+        Query(asked["question"], frozenset(), (group,), asked["answer"])
+        for asked in dialogue["qa"]
+        if asked["category"] != ADVERSARIAL and isinstance(asked.get("answer"), str)
+    ]
+
+    def judge(query: Query, ranking: Sequence[str]) -> Mapping[str, float]:
+        return {RULE: answered(query.answer, [files[path] for path in ranking[:5]])}
+
+    return Part(
+        f"dialogue-{number:02}",
+        files,
+        (
+            notes_task("sessions", sessions, SESSION_MEASURES),
+            replace(notes_task("rule", judged, (RULE,)), judge=judge),
+        ),
+    )
+
+
+def _summary_path(session: str) -> str:
+    return f"s{int(session):02}.md"
+
+
+def _summary_of_turn(turn: str) -> str:
+    """The note of the session that a turn such as "D3:12" belongs to."""
+    return _summary_path(turn[1:].partition(":")[0])
+
+
+def answered(answer: str, texts: Sequence[str]) -> float:
+    """YourMemory's rule: 1.0 if the texts hold the answer, or half of its words.
+
+    The answer in small letters as one substring, or half or more of its words that have over
+    three characters (punctuation attached), each as a substring.
+    """
+    text = " ".join(texts).lower()
+    wanted = answer.lower()
+    words = [word for word in wanted.split() if len(word) > 3]
+    held = sum(word in text for word in words)
+    return float(wanted in text or (bool(words) and 2 * held >= len(words)))
+
+
 # XQuAD: a note for each article, a section for each paragraph.
 
 
-def xquad(data: Path, language: str) -> list[Part]:
-    """240 paragraphs, 1,190 questions, documents and questions in one language ("en", "zh" ...).
+def xquad(data: Path, language: str, *, asked_in: str | None = None) -> list[Part]:
+    """240 paragraphs in a language ("en", "zh" ...), 1,190 questions in the same or another one.
 
-    Paragraphs are numbered through the whole set in reading order, from "p0".
+    Paragraphs are numbered through the whole set in reading order, from "p0"; the files of all
+    languages hold the same ones in the same order.
     """
+    asked_in = asked_in or language
+    paragraphs = _paragraphs(data, language)
+    files: dict[str, list[str]] = {}
+    for key, (title, paragraph) in paragraphs.items():
+        files.setdefault(f"{title}.md", []).append(section(key, paragraph["context"]))
+    queries = [
+        single_answer(asked["question"], key)
+        for key, (_, paragraph) in _paragraphs(data, asked_in).items()
+        for asked in paragraph["qas"]
+    ]
+    task = passages_task("", queries, frozenset(paragraphs))
+    name = f"xquad-{language}" if asked_in == language else f"xquad-{asked_in}-{language}"
+    return [Part(name, {path: "\n".join(parts) for path, parts in files.items()}, (task,))]
+
+
+def _paragraphs(data: Path, language: str) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """Key -> (title of the article, paragraph)."""
     articles = json.loads(read(data, f"xquad.{language}.json"))["data"]
-    files: dict[str, str] = {}
-    queries: list[Query] = []
-    known: list[str] = []
-    for article in articles:
-        sections = []
-        for paragraph in article["paragraphs"]:
-            key = f"p{len(known)}"
-            known.append(key)
-            sections.append(section(key, paragraph["context"]))
-            queries += [single_answer(asked["question"], key) for asked in paragraph["qas"]]
-        files[article["title"].replace("_", " ") + ".md"] = "\n".join(sections)
-    task = passages_task("", queries, frozenset(known))
-    return [Part(f"xquad-{language}", files, (task,))]
+    found = [
+        (article["title"].replace("_", " "), paragraph)
+        for article in articles
+        for paragraph in article["paragraphs"]
+    ]
+    return {f"p{number}": pair for number, pair in enumerate(found)}
 
 
 # Prometheus documentation: the heading of a section is the query, its body the document.
@@ -358,8 +449,9 @@ def nl2bash(data: Path) -> list[Part]:
 def questions(pairs: Sequence[tuple[Path, Path]]) -> list[Part]:
     """A part for each pair of a question file and the vault that it asks about.
 
-    A line of the file is {"q": text, "paths": [acceptable notes], "kind": text}. Groups:
-    "kind K", and "vault V" if there are several. Only Markdown outside dot folders is
+    A line of the file is {"q": text, "paths": [acceptable notes], "kind": text}, or the same
+    with the keys that `vaultmem eval` has, "query" and "relevant". Groups: "kind K", and
+    "vault V" if there are several. Only Markdown outside dot folders is
     taken, and it is copied: the search under test never sees the vault itself.
 
     Raises DataError, naming file and line, for a line of another form and for one none of
@@ -388,14 +480,19 @@ def markdown_files(vault: Path) -> dict[str, str]:
     return files
 
 
+def _one_of(name: str, other: str, asked: Mapping[str, object]) -> str:
+    return name if name in asked else other
+
+
 def _questions(file: Path, notes: frozenset[str], *, groups: tuple[str, ...]) -> Iterator[Query]:
     for number, line in enumerate(read(file.parent, file.name).split("\n"), 1):
         if not line.strip():
             continue
         try:
             asked = json.loads(line)
-            text, kind = str(asked["q"]), str(asked["kind"])
-            paths = [unicodedata.normalize("NFC", str(path)) for path in asked["paths"]]
+            text, kind = str(asked[_one_of("query", "q", asked)]), str(asked["kind"])
+            notes_named = asked[_one_of("relevant", "paths", asked)]
+            paths = [unicodedata.normalize("NFC", str(path)) for path in notes_named]
         except (ValueError, KeyError, TypeError) as problem:
             raise DataError(f'{file}:{number}: expected "q", "paths", "kind".') from problem
         acceptable = notes.intersection(paths)
@@ -406,11 +503,13 @@ def _questions(file: Path, notes: frozenset[str], *, groups: tuple[str, ...]) ->
 
 SETS: Mapping[str, Callable[[Path], list[Part]]] = {
     "locomo": locomo,
+    "locomo-summaries": locomo_summaries,
     "xquad-en": lambda data: xquad(data, "en"),
     "xquad-es": lambda data: xquad(data, "es"),
     "xquad-de": lambda data: xquad(data, "de"),
     "xquad-ru": lambda data: xquad(data, "ru"),
     "xquad-zh": lambda data: xquad(data, "zh"),
+    "xquad-es-en": lambda data: xquad(data, "en", asked_in="es"),
     "promdocs": promdocs,
     "promdocs-sections": promdocs_sections,
     "nl2bash": nl2bash,

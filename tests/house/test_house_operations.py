@@ -17,6 +17,8 @@ from vaultmem.surfaces.json_reply import to_json
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+QUESTIONS = REPOSITORY / "tests" / "data" / "sample_questions.jsonl"
+
 # Each operation: the command line that reaches it, and the request this is.
 REACHED: dict[str, tuple[list[str], dict[str, Any]]] = {
     "search": (["search", "pooling"], {"query": "pooling"}),
@@ -26,6 +28,10 @@ REACHED: dict[str, tuple[list[str], dict[str, Any]]] = {
     "index": (["index"], {}),
     "inspect": (["why", "Home"], {"note": "Home"}),
     "lint": (["lint"], {}),
+    "evaluate": (
+        ["eval", str(QUESTIONS)],
+        {"questions": QUESTIONS.read_text("utf-8"), "source": str(QUESTIONS)},
+    ),
 }
 
 # Each further field of a request: the arguments that set it, and to what.
@@ -38,9 +44,15 @@ FIELDS: dict[tuple[str, str], tuple[list[str], object]] = {
     ("search", "after"): (["--after", "2026-06"], "2026-06"),
     ("search", "before"): (["--before", "2026-03"], "2026-03"),
     ("search", "passages"): (["--passages"], True),
+    ("search", "without"): (["--without", "note", "--without", "window"], ("note", "window")),
     ("read", "max_chars"): (["--max-chars", "200"], 200),
+    ("evaluate", "mode"): (["--mode", "semantic"], "semantic"),
+    ("evaluate", "compare"): (["--no-compare"], False),
     ("index", "rebuild"): (["--rebuild"], True),
 }
+
+# Fields with a test of their own.
+ELSEWHERE = {("index", "embed")}
 
 # Whole commands of their own, not options.
 COMMANDS: dict[tuple[str, str], tuple[list[str], object]] = {
@@ -52,13 +64,17 @@ COMMANDS: dict[tuple[str, str], tuple[list[str], object]] = {
 class Asked:
     """A sample vault to ask on the command line and through the table."""
 
-    def __init__(self, cache: Path) -> None:
+    def __init__(
+        self, cache: Path, embedder: str = "none", vault: Path = REPOSITORY / "sample_vault"
+    ) -> None:
         self.cache = cache
-        self.vault = REPOSITORY / "sample_vault"
+        self.environment = {"VAULTMEM_EMBEDDER_NAME": embedder}
+        self.vault = vault
 
     def command_line(self, arguments: list[str]) -> Any:
         """The JSON of a command; `lint` and `doctor` may end with 1."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("VAULTMEM_")}
+        environment |= self.environment
         place = ["--vault", str(self.vault), "--cache-dir", str(self.cache)]
         ended = subprocess.run(
             [sys.executable, "-m", "vaultmem", *place, "--json", *arguments],
@@ -72,7 +88,7 @@ class Asked:
     def table(self, name: str, request: dict[str, Any]) -> Any:
         """The reply of an operation, as a surface would give it."""
         (operation,) = [operation for operation in OPERATIONS if operation.name == name]
-        memory = open_memory(load_settings(self.vault, self.cache, environment={}))
+        memory = open_memory(load_settings(self.vault, self.cache, environment=self.environment))
         try:
             reply = operation.run(memory, operation.request(**request))
         finally:
@@ -103,7 +119,9 @@ def test_the_table_here_names_every_operation_and_every_field() -> None:
     for operation in OPERATIONS:
         there = {field.name for field in fields(operation.request)}
         base = set(REACHED[operation.name][1])
-        further = {field for name, field in (*FIELDS, *COMMANDS) if name == operation.name}
+        further = {
+            field for name, field in (*FIELDS, *COMMANDS, *ELSEWHERE) if name == operation.name
+        }
         assert base | further == there
 
 
@@ -122,6 +140,19 @@ def test_an_option_reaches_the_operation_and_changes_its_reply(
     with_it = asked.command_line([*arguments, *option])
     assert with_it == asked.table(name, {**request, field: value})
     assert with_it != asked.command_line(arguments)
+
+
+def test_no_embed_reaches_the_operation_and_changes_its_reply(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    vault.mkdir()
+    (vault / "note.md").write_text("One passage is enough.")
+    asked = Asked(tmp_path / "cache", "minilm", vault)
+    asked.command_line(["index", "--no-embed"])
+    without = asked.command_line(["index", "--no-embed"])
+    assert without == asked.table("index", {"embed": False})
+    assert without["chunks"]["waiting"] == 1
+    embedded = asked.command_line(["index"])["chunks"]
+    assert (embedded["embedded"], embedded["waiting"]) == (1, 0)
 
 
 @pytest.mark.parametrize(("name", "field"), COMMANDS)

@@ -125,7 +125,7 @@ from vaultmem.service.application import Progress, open_memory
 from vaultmem.service.operations.index import IndexRequest, index
 from vaultmem.service.settings import load_settings
 progress = Progress(lambda stage, done, total: print(done, flush=True))
-settings = load_settings(sys.argv[1], sys.argv[2], environment={})
+settings = load_settings(sys.argv[1], sys.argv[2], environment={"VAULTMEM_EMBEDDER_NAME": "none"})
 index(open_memory(settings, progress=progress), IndexRequest())
 """
 

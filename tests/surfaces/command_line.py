@@ -30,6 +30,7 @@ VAULT_COMMANDS: dict[str, tuple[str, ...]] = {
     "why": ("why", "Inbox/Call with the UPS vendor.md"),
     "doctor": ("doctor",),
     "config": ("config",),
+    "eval": ("eval", str(REPOSITORY / "tests" / "data" / "sample_questions.jsonl")),
 }
 
 _DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2  # linux/capability.h
@@ -78,6 +79,8 @@ class CommandLine:
             "TMP": str(self.temporary),
             "VAULTMEM_VAULT": str(self.vault),
             "VAULTMEM_CACHE_DIR": str(self.cache),
+            # Vectors only where a test is about them: embedding the sample vault takes seconds.
+            "VAULTMEM_EMBEDDER_NAME": "none",
             **(changes or {}),
         }
         kept = {name: value for name, value in kept.items() if name not in wanted}

@@ -19,8 +19,17 @@ from command_line import (
     write_notes,
 )
 
+QUESTIONS = Path(__file__).parents[1] / "data" / "sample_questions.jsonl"
+
 # Commands that need an index to answer from.
-ASKING = [("index",), ("search", "harbour"), ("read", "Home"), ("links", "Home"), ("lint",)]
+ASKING = [
+    ("index",),
+    ("search", "harbour"),
+    ("read", "Home"),
+    ("links", "Home"),
+    ("lint",),
+    ("eval", str(QUESTIONS)),
+]
 ALL = [*ASKING, ("status",), ("why", "Home"), ("doctor",), ("config",)]
 
 

@@ -25,6 +25,8 @@ LINK = {
     "resolved": (str, None),
     "alias_of": (str, None),
 }
+FIGURES = {"n": int} | dict.fromkeys(("mrr", "hit@1", "hit@5", "hit@10", "ndcg@10"), NUMBER)
+CHANGE = dict.fromkeys(("change", "low", "high"), NUMBER)
 
 # What the contract lists; fields may be added to it, never renamed or dropped.
 SHAPES: dict[str, Any] = {
@@ -95,6 +97,14 @@ SHAPES: dict[str, Any] = {
         "vectors": int,
     },
     "doctor": {"checks": [{"id": str, "ok": bool, "detail": str, "fix": str}]},
+    "eval": {
+        **FIGURES,
+        "by_kind": {"typo": FIGURES},
+        "mode": str,
+        "variants": [{"name": str, "figures": FIGURES, "changes": {"mrr": CHANGE}}],
+        "skipped": [dict],
+        "missing": [dict],
+    },
     "config": {"settings": [{"key": str, "source": str, "variable": str}]},
 }
 
@@ -109,6 +119,7 @@ FILLED: dict[str, tuple[str, ...]] = {
     "why": ("reasons", "problems"),
     "doctor": ("checks",),
     "config": ("settings",),
+    "eval": ("by_kind", "variants"),
 }
 
 

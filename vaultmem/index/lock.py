@@ -27,15 +27,29 @@ def writer_lock(folder: Path) -> Iterator[None]:
 
     Raises SidecarBusy at once when another process holds it; OSError when the file cannot be made.
     """
-    descriptor = os.open(
-        folder / "writer.lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600
-    )
+    with _held(folder / "writer.lock", "indexing"):
+        yield
+
+
+@contextmanager
+def embedding_lock(folder: Path) -> Iterator[None]:
+    """Hold the right to compute vectors; words can be indexed meanwhile.
+
+    Raises SidecarBusy at once when another process holds it; OSError when the file cannot be made.
+    """
+    with _held(folder / "embedding.lock", "embedding"):
+        yield
+
+
+@contextmanager
+def _held(path: Path, doing: str) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
         try:
             _lock(descriptor)
         except (BlockingIOError, PermissionError):
             raise SidecarBusy(
-                f"Another vaultmem process is indexing this vault (lock {folder / 'writer.lock'}). "
+                f"Another vaultmem process is {doing} this vault (lock {path}). "
                 "Wait for it to end and try again."
             ) from None
         yield

@@ -314,6 +314,38 @@ class Lookup:
             )
         }
 
+    def slots_of(self, chunk_ids: Iterable[int]) -> dict[int, int]:
+        """chunk id -> slot of its vector, for those that have one."""
+        return dict(
+            self._db.execute(
+                "SELECT c.id, c.slot FROM json_each(?) AS wanted JOIN chunk c "
+                "ON c.id = wanted.value WHERE c.slot IS NOT NULL",
+                (json.dumps(list(chunk_ids)),),
+            )
+        )
+
+    def slots_in(self, scope: Scope) -> list[int]:
+        """Slots of the passages of the notes in scope."""
+        return [
+            slot
+            for (slot,) in self._db.execute(
+                "SELECT DISTINCT slot FROM chunk WHERE slot IS NOT NULL "
+                f"AND note IN ({scope.condition})",
+                scope.parameters,
+            )
+        ]
+
+    def chunks_at(self, slots: Iterable[int], scope: Scope | None) -> list[tuple[int, int]]:
+        """(chunk id, slot) of the passages in scope that have one of these vectors."""
+        condition = f"WHERE c.note IN ({scope.condition})" if scope is not None else ""
+        return list(
+            self._db.execute(
+                "SELECT c.id, c.slot FROM json_each(?) AS wanted JOIN chunk c "
+                f"ON c.slot = wanted.value {condition}",
+                (json.dumps(list(slots)), *(scope.parameters if scope is not None else ())),
+            )
+        )
+
     def note_paths(self, notes: Iterable[int]) -> dict[int, str]:
         """Path of each note, by note id."""
         return dict(
@@ -453,6 +485,12 @@ class Lookup:
         if note is None:
             return self._count("SELECT count(*) FROM chunk")
         return self._count("SELECT count(*) FROM chunk WHERE note = ?", note)
+
+    def vector_count(self, note: int | None = None) -> int:
+        """How many passages have a vector, in all or in one note."""
+        if note is None:
+            return self._count("SELECT count(slot) FROM chunk")
+        return self._count("SELECT count(slot) FROM chunk WHERE note = ?", note)
 
     def tags_of(self, note: int) -> list[str]:
         """A note's tags in source order."""

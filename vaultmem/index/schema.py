@@ -3,7 +3,7 @@
 from vaultmem.index.documents import COLUMNS, DOCUMENTS_VERSION
 from vaultmem.index.text import TEXT_VERSION, TOKENIZER
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # Part of every fingerprint: rows made by another version of this code are not comparable.
 VERSIONS = f"schema {SCHEMA_VERSION}, documents {DOCUMENTS_VERSION}, text {TEXT_VERSION}"
@@ -61,7 +61,9 @@ CREATE TABLE chunk (
     body INTEGER NOT NULL,
     pieces INTEGER NOT NULL,
     lone INTEGER NOT NULL,
-    text TEXT NOT NULL
+    text TEXT NOT NULL,
+    text_hash BLOB NOT NULL,
+    slot INTEGER
 ) STRICT;
 CREATE INDEX chunk_of_note ON chunk (note, ordinal);
 
@@ -117,6 +119,9 @@ CREATE TABLE scan_problem (
 ) STRICT;
 """
 
+# `chunk.slot` is the number of the passage's vector in the cache of embeddings, in the space that
+# the meta value `vectors` names; NULL until there is one (vectors.py).
+
 # Made when a first build is done: sorting once is cheaper than inserting in order.
 LATE_INDEXES = """
 CREATE INDEX IF NOT EXISTS note_by_name ON note (folded_name);
@@ -126,6 +131,8 @@ CREATE INDEX IF NOT EXISTS link_by_key ON link (key);
 CREATE INDEX IF NOT EXISTS link_by_resolved ON link (resolved);
 CREATE INDEX IF NOT EXISTS tag_by_folded ON tag (folded);
 CREATE INDEX IF NOT EXISTS alias_by_folded ON alias (folded);
+CREATE INDEX IF NOT EXISTS chunk_by_hash ON chunk (text_hash);
+CREATE INDEX IF NOT EXISTS chunk_by_slot ON chunk (slot);
 """
 
 # Contentless, so that the sidecar holds the text once.

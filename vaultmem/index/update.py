@@ -8,6 +8,7 @@ import apsw
 
 from vaultmem.index.documents import COLUMNS, Documents, Row, SearchedFields, documents
 from vaultmem.index.store import Sidecar
+from vaultmem.index.vectors import embedded_hash, forget_centroid
 from vaultmem.model.chunk import Chunk
 from vaultmem.model.delta import FileState, StoredFile
 from vaultmem.model.note import Link, Note, Problem
@@ -98,6 +99,7 @@ def remove_note(sidecar: Sidecar, path: str) -> None:
         )
         for table in ("link", "tag", "alias", "problem", "chunk"):
             db.execute(f"DELETE FROM {table} WHERE note = ?", (old.id,))
+        forget_centroid(db)
         db.execute("DELETE FROM note WHERE id = ?", (old.id,))
 
 
@@ -286,6 +288,7 @@ def _put_chunks(
     gone = [chunk_id for key, chunk_id in old_ids.items() if key not in keys]
     if gone:
         db.executemany("DELETE FROM chunk WHERE id = ?", [(chunk_id,) for chunk_id in gone])
+        forget_centroid(db)
     next_id = _next_chunk_id(db) if len(keys) > len(old_ids.keys() & keys) else 0
     ids: list[int] = []
     fresh: list[tuple[object, ...]] = []
@@ -311,12 +314,15 @@ def _put_chunks(
             chunk_id = next_id
             next_id += 1
             trail = _json(chunk.trail)
-            fresh.append((chunk_id, note_id, *place, chunk.key, trail, chunk.text))
+            fresh.append(
+                (chunk_id, note_id, *place, chunk.key, trail, chunk.text, embedded_hash(chunk))
+            )
         ids.append(chunk_id)
     if fresh:
         db.executemany(
             "INSERT INTO chunk (id, note, ordinal, first_line, last_line, start, end, body, "
-            "pieces, lone, key, trail, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "pieces, lone, key, trail, text, text_hash) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             fresh,
         )
     was = old.documents if old else None

@@ -13,7 +13,8 @@
     ├── SidecarBusy           another process is indexing
     ├── SidecarDamaged        the sidecar is not what vaultmem wrote
     ├── DiskFull              no room for the sidecar
-    └── OutputFailed          the answer could not be written to where it goes
+    ├── OutputFailed          the answer could not be written to where it goes
+    └── EmbedderUnavailable   the embedding model, or the server that runs it, cannot be used
 
 Expected outcomes are values (`Note.problems`, `Hit.weak`); these are for broken promises and
 broken machines. A message names the thing, says what was found and what to do next.
@@ -132,6 +133,14 @@ class OutputFailed(VaultmemError):
     exit_code = 14
     http_status = 500
     code = "output-failed"
+
+
+class EmbedderUnavailable(VaultmemError):
+    """The embedding model or its server cannot be used; search by words goes on."""
+
+    exit_code = 15
+    http_status = 503
+    code = "embedder-unavailable"
 
 
 def all_errors() -> tuple[type[VaultmemError], ...]:

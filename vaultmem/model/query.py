@@ -47,6 +47,7 @@ class Query:
     excluded: tuple[Word, ...]  # a hit must not hold these
     filters: Filters
     name: str = ""  # all that was asked, filters and quotes aside: it may be a note's name
+    asked: str = ""  # the question in its own words, without filters, quotes and exclusions
     dropped: int = 0  # words beyond what one question may hold
 
     @property

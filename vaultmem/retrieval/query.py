@@ -61,6 +61,7 @@ def parse_query(text: str, filters: Filters | None = None) -> Query:
         return " "
 
     rest = _PHRASE.sub(take_phrase, rest)
+    phrases = [word.text for word in words]
     tokens = rest.replace('"', " ").split()
     negative = [token for token in tokens if _is_exclusion(token)]
     if words or found or len(negative) < len(tokens):
@@ -77,6 +78,7 @@ def parse_query(text: str, filters: Filters | None = None) -> Query:
         _distinct(excluded)[:MAX_WORDS],
         found,
         name=name,
+        asked=" ".join([*phrases, *tokens]),
         dropped=max(0, len(distinct) - MAX_WORDS),
     )
 

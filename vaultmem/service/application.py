@@ -6,7 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from vaultmem.embedding.cache import EmbeddingCache, open_cache
+from vaultmem.embedding.embedder import Embedder
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.store import Sidecar, open_existing, sidecar_errors
 from vaultmem.model.errors import SidecarUnavailable
@@ -14,6 +17,9 @@ from vaultmem.service.settings import Settings
 from vaultmem.vault.chunk import CHUNKER_VERSION
 from vaultmem.vault.facts import KindRules, load_kind_rules
 from vaultmem.vault.parse import PARSER_VERSION
+
+if TYPE_CHECKING:
+    from vaultmem.embedding.matrix import Matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,9 @@ class Memory:
     clock: Clock = field(default_factory=Clock)
     progress: Progress = field(default_factory=Progress)
     sidecar: Sidecar | None = None
+    cache: EmbeddingCache | None = None  # embeddings.db, once it was needed
+    embedders: dict[str, Embedder] = field(default_factory=dict)  # by what was asked for
+    matrix: "tuple[str, Matrix] | None" = None  # what it is of, and the vectors last searched
 
     @property
     def vault(self) -> Path:
@@ -86,10 +95,19 @@ class Memory:
     def open_sidecar(self) -> Sidecar | None:
         """The sidecar, when there is one made by today's rules."""
         if self.sidecar is not None and not self.sidecar.made_by(self.fingerprint):
-            self.close()
+            self.close_sidecar()
         if self.sidecar is None:
             self.sidecar = open_existing(self.folder, self.fingerprint)
         return self.sidecar
+
+    def open_cache(self, *, create: bool = False) -> EmbeddingCache | None:
+        """The cache of embeddings; None when there is none and none is to be made."""
+        if self.cache is not None and not self.cache.still_there():
+            self.cache.close()
+            self.cache = None
+        if self.cache is None:
+            self.cache = open_cache(self.folder, create=create)
+        return self.cache
 
     def lookup(self) -> Lookup:
         """Questions to the sidecar, which must exist by now."""
@@ -101,11 +119,22 @@ class Memory:
         sidecar.begin_reading()
         return Lookup(sidecar)
 
-    def close(self) -> None:
-        """Let go of the sidecar."""
+    def close_sidecar(self) -> None:
+        """Let go of the sidecar alone: it is made anew, or somebody else has done so."""
         if self.sidecar is not None:
             self.sidecar.close()
             self.sidecar = None
+
+    def close(self) -> None:
+        """Let go of the sidecar, the cache and the models."""
+        for embedder in self.embedders.values():
+            embedder.close()
+        self.embedders.clear()
+        self.matrix = None
+        if self.cache is not None:
+            self.cache.close()
+            self.cache = None
+        self.close_sidecar()
 
 
 def open_memory(

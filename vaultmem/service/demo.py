@@ -46,7 +46,9 @@ def run_demo(clock: Clock | None = None) -> DemoReply:
     """Index, search, read and check a copy of the sample vault in a temporary folder."""
     clock = clock or Clock()
     with _sample_copy() as (vault, cache):
-        memory = open_memory(load_settings(vault, cache, environment={}), clock=clock)
+        # Words first: the vectors of the whole sample take half a minute on a slow machine.
+        words_only = {"VAULTMEM_EMBEDDER_NAME": "none"}
+        memory = open_memory(load_settings(vault, cache, environment=words_only), clock=clock)
         try:
             steps = tuple(_step(name, run, memory, clock) for name, run in _STEPS)
             notes = index(memory, IndexRequest()).notes.total
@@ -115,6 +117,21 @@ def _links(memory: Memory) -> tuple[bool, str]:
     ), f"{len(reply.backlinks)} lines of other notes link to {reply.path}"
 
 
+def _meaning(memory: Memory) -> tuple[bool, str]:
+    """A question in other words than the note's, on the folder of errors alone, embedded."""
+    vault, cache = memory.vault / "Errors", memory.folder / "errors"
+    errors = open_memory(load_settings(vault, cache, environment={}), clock=memory.clock)
+    try:
+        made = index(errors, IndexRequest()).chunks.embedded
+        query = "the database refuses more connections"
+        reply = search(errors, SearchRequest(query, limit=1, mode="semantic"))
+    finally:
+        errors.close()
+    first = reply.hits[0].path if reply.hits else "nothing"
+    passed = reply.mode == "semantic" and first == "PostgreSQL - too many clients.md"
+    return passed, f"{made} passages embedded; {query}  ->  {first}"
+
+
 def _lint(memory: Memory) -> tuple[bool, str]:
     reply = lint(memory, LintRequest())
     detail = (
@@ -130,6 +147,7 @@ _STEPS: tuple[tuple[str, Callable[[Memory], tuple[bool, str]]], ...] = (
     ("search words", _finds("too many clients", "Errors/PostgreSQL - too many clients.md")),
     ("search a typo", _finds("sourdogh", "Personal/Sourdough log.md")),
     ("search another script", _finds("京都 銭湯", "Personal/京都の春.md")),
+    ("search by meaning", _meaning),
     ("read a section", _read),
     ("links", _links),
     ("lint", _lint),

@@ -5,10 +5,20 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from vaultmem.embedding.cache import extension_version
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.store import driver, sidecar_errors
-from vaultmem.model.errors import VaultmemError
+from vaultmem.model.errors import EmbedderUnavailable, VaultmemError
 from vaultmem.service.application import Memory
+from vaultmem.service.embedders import (
+    WISH,
+    advice,
+    chosen_name,
+    open_embedder,
+    serving_space,
+    vector_extension_live,
+    wish,
+)
 from vaultmem.vault.delta import count_waiting
 
 
@@ -31,6 +41,9 @@ def run_checks(memory: Memory) -> tuple[Check, ...]:
         _cache_folder,
         _sidecar,
         _fresh,
+        _embedder,
+        _vectors,
+        _vector_search,
         _problems,
     ]
     return tuple(_guarded(check, memory) for check in checks)
@@ -110,6 +123,64 @@ def _fresh(memory: Memory) -> Check:
     if waiting:
         return Check("fresh", False, f"{waiting:,} notes have changed", "Run `vaultmem index`.")
     return Check("fresh", True, "The index is up to date", "")
+
+
+def _embedder(memory: Memory) -> Check:
+    name = memory.settings["embedder.name"]
+    if name == "none":
+        return Check("embedder", True, "Search by meaning is switched off (embedder.name)", "")
+    sidecar = memory.open_sidecar()
+    if sidecar is None:
+        return Check("embedder", True, f"{name}; asked for when there is an index", "")
+    chosen = chosen_name(memory, sidecar)
+    assert chosen is not None
+    try:
+        # A person who asks wants to know how things are now, not how they were a minute ago.
+        embedder = open_embedder(memory, chosen, ask_again=True)
+        vector = embedder.embed_query("Is anybody there?")
+    except EmbedderUnavailable as error:
+        return Check("embedder", False, str(error), "Until then, search goes by words alone.")
+    detail = f"{embedder.space.model} answers with {len(vector)} dimensions"
+    better = advice(memory, sidecar)
+    return Check("embedder", not better, better or detail, better and _MULTILINGUAL)
+
+
+_MULTILINGUAL = (
+    "Then run `vaultmem index`; or set embedder.name to minilm to keep the built-in one."
+)
+
+
+def _vectors(memory: Memory) -> Check:
+    sidecar = memory.open_sidecar()
+    if sidecar is None or memory.settings["embedder.name"] == "none":
+        return Check("vectors", True, "None are asked for", "")
+    lookup = Lookup(sidecar)
+    total, there = lookup.chunk_count(), lookup.vector_count()
+    space = serving_space(memory, sidecar)
+    model = f" by {space.space.model}" if space is not None else ""
+    detail = f"{there:,} of {total:,} passages are embedded{model}"
+    if there < total:
+        return Check("vectors", False, detail, "Run `vaultmem index`; it goes on where it was.")
+    if sidecar.meta(WISH) != wish(memory.settings):
+        return Check("vectors", False, f"{detail}, not by the model of the settings", _REEMBED)
+    return Check("vectors", True, detail, "")
+
+
+_REEMBED = "Run `vaultmem index`; the old vectors serve until the new ones are complete."
+
+
+def _vector_search(memory: Memory) -> Check:
+    version = extension_version()
+    if version is None:
+        detail = "sqlite-vec cannot be loaded here; numpy compares vectors, with the same answers"
+        return Check("vector-search", True, detail, "")
+    sidecar = memory.open_sidecar()
+    space = serving_space(memory, sidecar) if sidecar is not None else None
+    if space is not None and not vector_extension_live(memory, space):
+        detail = f"sqlite-vec {version}, whose copy of the vectors is not complete; numpy is live"
+        return Check("vector-search", True, detail, "")
+    live = "numpy, and sqlite-vec for selective filters"
+    return Check("vector-search", True, f"{live} (sqlite-vec {version})", "")
 
 
 def _problems(memory: Memory) -> Check:

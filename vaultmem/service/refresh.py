@@ -8,7 +8,11 @@ from vaultmem.model.errors import (
     VaultUnreadable,
 )
 from vaultmem.service.application import Memory
+from vaultmem.service.embed import embed_waiting
 from vaultmem.service.operations.index import COMPLETE, PATIENCE_SECONDS, IndexRequest, index
+
+# So many passages are embedded before a search, in about half a second; more wait for `index`.
+FEW_TEXTS = 8
 
 
 def make_ready(memory: Memory) -> tuple[str, ...]:
@@ -22,7 +26,8 @@ def make_ready(memory: Memory) -> tuple[str, ...]:
         cost = float(sidecar.meta("look_seconds") or 0.0) if sidecar is not None else 0.0
         partial = sidecar is not None and sidecar.meta(COMPLETE) is None
     if sidecar is None:
-        index(memory, IndexRequest())
+        index(memory, IndexRequest(embed=False))
+        _embed_few(memory)
         return ()
     missing = ("The index is not complete yet; notes are missing from it.",) if partial else ()
     wish = memory.settings["search.refresh"]
@@ -35,7 +40,15 @@ def make_ready(memory: Memory) -> tuple[str, ...]:
             *missing,
         )
     try:
-        index(memory, IndexRequest())
+        index(memory, IndexRequest(embed=False))
     except (SidecarBusy, SidecarUnavailable, DiskFull, VaultEmpty, VaultUnreadable) as error:
         return (str(error), *missing)
+    _embed_few(memory)
     return ()
+
+
+def _embed_few(memory: Memory) -> None:
+    """Give a just edited note its vectors; a server is not waited for."""
+    if memory.settings["embedder.name"] != "ollama":
+        with memory.guarded():
+            embed_waiting(memory, most=FEW_TEXTS)

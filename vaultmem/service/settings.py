@@ -24,6 +24,7 @@ class Setting:
     default: object
     about: str
     least: int | None = None
+    choices: tuple[str, ...] = ()
 
     @property
     def variable(self) -> str:
@@ -59,6 +60,45 @@ SETTINGS: tuple[Setting, ...] = (
         "auto",
         "Take in changed notes before searching: auto (while looking for them is quick), always, "
         "never.",
+        choices=("auto", "always", "never"),
+    ),
+    Setting(
+        "search.fusion",
+        str,
+        "sum",
+        "How words and meaning are put together: sum (of scores), rrf (of reciprocal ranks).",
+        choices=("sum", "rrf"),
+    ),
+    Setting(
+        "embedder.name",
+        str,
+        "auto",
+        "What makes vectors: auto (built-in, or multilingual if installed and the vault is mostly "
+        "not English), minilm, multilingual, ollama, none.",
+        choices=("auto", "minilm", "multilingual", "ollama", "none"),
+    ),
+    Setting("embedder.model_path", str, "", "A copy of the built-in model's file to use instead."),
+    Setting("embedder.model", str, "nomic-embed-text", "The model of the Ollama server."),
+    Setting(
+        "embedder.host",
+        str,
+        "",
+        "The Ollama server; empty for OLLAMA_HOST or http://127.0.0.1:11434.",
+    ),
+    Setting(
+        "embedder.dimension",
+        int,
+        0,
+        "Shorter vectors, for models that can; 0 for the model's own.",
+        0,
+    ),
+    Setting("embedder.keep_alive", str, "", "How long Ollama keeps the model loaded, such as 10m."),
+    Setting("embedder.timeout", int, 120, "Seconds to wait for one answer of the server.", 1),
+    Setting(
+        "embedder.query_prefix", str, "auto", "Put before questions; auto for the model's own."
+    ),
+    Setting(
+        "embedder.document_prefix", str, "auto", "Put before passages; auto for the model's own."
     ),
     Setting(
         "kinds.folders",
@@ -237,8 +277,9 @@ def _checked(setting: Setting, value: object, source: str) -> object:
         if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
             raise SettingsInvalid(f"{where} is {value!r}; a table of texts is needed.")
         return {key.strip("/"): kind.lower() for key, kind in value.items()}
-    if setting.key == "search.refresh" and value not in ("auto", "always", "never"):
-        raise SettingsInvalid(f"{where} is {value!r}; auto, always or never is needed.")
+    if setting.choices and value not in setting.choices:
+        *others, last = setting.choices
+        raise SettingsInvalid(f"{where} is {value!r}; {', '.join(others)} or {last} is needed.")
     if not isinstance(value, str):
         raise SettingsInvalid(f"{where} is {value!r}; a text is needed.")
     return value

@@ -135,10 +135,10 @@ def _parser() -> "argparse.ArgumentParser":
     index = add("index", _index, "bring the index up to date with the vault")
     index.add_argument("--rebuild", action="store_true", help="start from nothing")
     index.add_argument(
-        "--no-embed", action="store_true", help="by words only, which is all there is so far"
+        "--no-embed", action="store_true", help="by words only; vectors are made another time"
     )
 
-    search = add("search", _search, "find passages by words, phrases and filters")
+    search = add("search", _search, "find passages by words, meaning and filters")
     search.add_argument("query", nargs="*", help="words; put -- before one that begins with a dash")
     search.add_argument("-k", type=_number, metavar="N", help="hits at most")
     search.add_argument("--mode", choices=["hybrid", "keyword", "semantic", "graph"])
@@ -148,6 +148,13 @@ def _parser() -> "argparse.ArgumentParser":
     search.add_argument("--kind", action="append", default=[], help="a kind of note")
     search.add_argument("--after", metavar="DATE", help="dated on or after, e.g. 2026-05")
     search.add_argument("--before", metavar="DATE", help="dated on or before")
+    search.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        choices=["passage", "window", "note", "vector"],
+        help="leave a channel out, to see what it does",
+    )
     search.add_argument("--passages", action="store_true", help="every passage, not one a note")
 
     read = add("read", _read, "show a note, or the section or block behind a #")
@@ -164,6 +171,14 @@ def _parser() -> "argparse.ArgumentParser":
     why = add("why", _why, "tell why a note is, or is not, found")
     why.add_argument("note", metavar="PATH", help="path in the vault, or a note's name")
     add("doctor", _doctor, "check the installation, the vault and the index")
+    evaluation = add("eval", _eval, "measure search by questions whose notes are known")
+    evaluation.add_argument("file", metavar="QUESTIONS", help="a file with one JSON object a line")
+    evaluation.add_argument("--mode", choices=["hybrid", "keyword", "semantic", "graph"])
+    evaluation.add_argument(
+        "--no-compare",
+        action="store_true",
+        help="not in the other modes too, nor with each channel left out",
+    )
     add("config", _config, "list every setting, its value and where that comes from")
     add("demo", _demo, "show vaultmem at work on a sample vault")
     return parser
@@ -190,11 +205,18 @@ def _error_codes() -> str:
 
 
 def _index(arguments: "argparse.Namespace") -> int:
-    from vaultmem.service.operations.index import IndexRequest, index
+    from vaultmem.model.errors import EmbedderUnavailable
+    from vaultmem.service.operations.index import IndexReply, IndexRequest, index
     from vaultmem.surfaces.render import render_index
 
-    request = IndexRequest(rebuild=arguments.rebuild)
-    return _answer(arguments, lambda memory: index(memory, request), render_index)
+    def verdict(reply: IndexReply) -> int:
+        if reply.embedder is None or not reply.embedder.problem:
+            return 0
+        _say(reply.embedder.problem)
+        return EmbedderUnavailable.exit_code
+
+    request = IndexRequest(rebuild=arguments.rebuild, embed=not arguments.no_embed)
+    return _answer(arguments, lambda memory: index(memory, request), render_index, verdict)
 
 
 def _search(arguments: "argparse.Namespace") -> int:
@@ -211,6 +233,7 @@ def _search(arguments: "argparse.Namespace") -> int:
         after=arguments.after,
         before=arguments.before,
         passages=arguments.passages,
+        without=tuple(arguments.without),
     )
     return _answer(
         arguments,
@@ -277,6 +300,19 @@ def _why(arguments: "argparse.Namespace") -> int:
 
     request = InspectRequest(arguments.note)
     return _answer(arguments, lambda memory: inspect(memory, request), render_why)
+
+
+def _eval(arguments: "argparse.Namespace") -> int:
+    from vaultmem.service.operations.evaluate import EvaluateRequest, evaluate, read_questions
+    from vaultmem.surfaces.render_eval import render_eval
+
+    request = EvaluateRequest(
+        questions=read_questions(arguments.file),
+        source=arguments.file,
+        mode=arguments.mode,
+        compare=not arguments.no_compare,
+    )
+    return _answer(arguments, lambda memory: evaluate(memory, request), render_eval)
 
 
 def _demo(arguments: "argparse.Namespace") -> int:
@@ -349,7 +385,7 @@ def _progress() -> "Progress":
     from vaultmem.service.application import Progress
 
     terminal = _on_terminal()
-    shown_at = 0.0
+    shown_at = began_at = 0.0
     counting = asked = False
 
     def interrupt(number: int, frame: object) -> None:
@@ -359,7 +395,7 @@ def _progress() -> "Progress":
         asked = True
 
     def report(stage: str, done: int, total: int) -> None:
-        nonlocal shown_at, counting
+        nonlocal shown_at, began_at, counting
         if asked:
             raise KeyboardInterrupt
         counting = done < total
@@ -368,16 +404,36 @@ def _progress() -> "Progress":
         import time
 
         now = time.monotonic()
-        if total < 200 or (done < total and now - shown_at < 0.1):
+        if done == 0:
+            began_at = now
+        if total < _WORTH_SHOWING.get(stage, 1) or (done < total and now - shown_at < 0.1):
             return
         shown_at = now
         end = "\r\033[K" if done >= total else ""
-        sys.stderr.write(f"\r{stage}: {done:,} of {total:,} notes{end}")
+        line = _progress_line(stage, done, total, now - began_at)
+        sys.stderr.write(f"\r{line}\033[K{end}")
         sys.stderr.flush()
 
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, interrupt)
     return Progress(report)
+
+
+# Fewer are done before anybody has read that they are being done.
+_WORTH_SHOWING = {"index": 200, "embed": 20}
+
+
+def _progress_line(stage: str, done: int, total: int, seconds: float) -> str:
+    """How far it is; for slow work also how fast, and how long it will take."""
+    if stage != "embed":
+        noun = "notes" if stage == "index" else "searches"
+        return f"{stage}: {done:,} of {total:,} {noun}"
+    line = f"embed: {done:,} of {total:,} passages"
+    if done and seconds > 1:
+        rate = done / seconds
+        minutes, rest = divmod(round((total - done) / rate), 60)
+        line += f", {rate:.1f}/s, {minutes}:{rest:02} left"
+    return line
 
 
 def _on_terminal() -> bool:

@@ -1,4 +1,7 @@
-"""Replies as JSON: dataclasses by their field names, nothing added, nothing left out."""
+"""Replies as JSON: dataclasses by their field names, nothing added, nothing left out.
+
+A field whose name in JSON is none in Python (`hit@1`) carries it as metadata, under "key".
+"""
 
 import json
 from dataclasses import fields, is_dataclass
@@ -11,7 +14,10 @@ def plain(value: object) -> object:
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return {
+            field.metadata.get("key", field.name): plain(getattr(value, field.name))
+            for field in fields(value)
+        }
     if isinstance(value, dict):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple | frozenset | set):

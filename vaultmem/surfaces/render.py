@@ -37,8 +37,28 @@ def render_index(reply: IndexReply) -> str:
         f"{_count(notes.total, 'note')} in {_count(reply.chunks.total, 'passage')}: "
         f"{', '.join(parts) or 'nothing changed'} ({reply.seconds:.1f} s)"
     ]
+    lines += _embedding(reply)
     lines += _problems(reply.problems)
     return _joined(lines)
+
+
+def _embedding(reply: IndexReply) -> Iterator[str]:
+    """What became of the vectors."""
+    use, chunks = reply.embedder, reply.chunks
+    if use is None:
+        return
+    if use.name is not None:
+        made = f"{_count(chunks.embedded, 'passage')} embedded" if chunks.embedded else "no work"
+        left = f", {chunks.waiting:,} without a vector" if chunks.waiting else ""
+        yield f"Vectors: {made}{left} ({use.name}, {use.dim} dimensions)"
+    if use.failed:
+        yield f"  {_count(use.failed, 'passage')} could not be embedded by the model"
+    if use.truncated:
+        yield f"  of {_count(use.truncated, 'passage')} the model saw only the beginning"
+    if use.problem:
+        yield f"! Not all passages are embedded: {use.problem}"
+    if use.advice:
+        yield f"! {use.advice}"
 
 
 def render_search(reply: SearchReply, *, explain: bool) -> str:
@@ -71,7 +91,11 @@ def _evidence(hit: Hit) -> Iterator[str]:
     for channel in hit.evidence.channels:
         rank = f"rank {channel.rank}" if channel.rank is not None else "not ranked"
         lent = ", lent by the passage" if channel.lent else ""
-        yield f"     {channel.channel}: {channel.scaled:.3f} ({rank}, bm25 {channel.raw:.3f}{lent})"
+        measure = "cosine" if channel.channel == "vector" else "bm25"
+        yield (
+            f"     {channel.channel}: {channel.scaled:.3f} "
+            f"({rank}, {measure} {channel.raw:.3f}{lent})"
+        )
     for name, value in hit.evidence.boosts.items():
         yield f"     {name}: +{value:.2f}"
     yield f"     holds: {', '.join(hit.evidence.matched) or 'none of the words'}"
@@ -150,11 +174,19 @@ def render_status(reply: StatusReply) -> str:
             f"vault     {reply.vault}",
             f"index     {reply.sidecar}",
             f"notes     {reply.notes:,} in {_count(reply.chunks, 'passage')}",
+            f"vectors   {_vectors(reply)}",
             f"state     {fresh}",
             f"last      {reply.last_indexed or 'never'}",
             f"problems  {reply.problems:,}",
         ]
     )
+
+
+def _vectors(reply: StatusReply) -> str:
+    use = reply.embedder
+    if use is None:
+        return "none"
+    return f"{reply.vectors:,} ({use.name}, {use.dim} dimensions, compared by {use.search})"
 
 
 def render_doctor(reply: StatusReply) -> str:

@@ -1,6 +1,7 @@
 """The table of operations. Surfaces loop over it and decide nothing themselves."""
 
 from vaultmem.model.operation import Changes, Group, Operation
+from vaultmem.service.operations.evaluate import EvaluateReply, EvaluateRequest, evaluate
 from vaultmem.service.operations.index import IndexReply, IndexRequest, index
 from vaultmem.service.operations.inspect import InspectReply, InspectRequest, inspect
 from vaultmem.service.operations.lint import LintReply, LintRequest, lint
@@ -70,6 +71,15 @@ OPERATIONS: tuple[Operation, ...] = (
         LintRequest,
         LintReply,
         lint,
+        Changes.NOTHING,
+        Group.CARE,
+    ),
+    Operation(
+        "evaluate",
+        "Ask questions whose notes are known: how far up these are found, and by which channels.",
+        EvaluateRequest,
+        EvaluateReply,
+        evaluate,
         Changes.NOTHING,
         Group.CARE,
     ),

@@ -20,10 +20,12 @@ from vaultmem.index.update import (
     stored_files,
     touch,
 )
+from vaultmem.index.vectors import PassageVectors
 from vaultmem.model.delta import Delta, Snapshot, Suspects
 from vaultmem.model.errors import VaultEmpty, VaultUnreadable
 from vaultmem.model.note import Problem
 from vaultmem.service.application import Memory
+from vaultmem.service.embed import embed_waiting
 from vaultmem.vault.chunk import chunk_note
 from vaultmem.vault.delta import decide, first_look, match_renames, was_young
 from vaultmem.vault.facts import KindRules, is_stub, note_date, note_identity, note_kind
@@ -51,6 +53,7 @@ class IndexRequest:
     """How to index."""
 
     rebuild: bool = False  # start from nothing instead of from what is known
+    embed: bool = True  # give passages their vectors afterwards
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,22 @@ class ChunkCounts:
     """What became of the passages."""
 
     total: int
-    embedded: int
+    embedded: int  # vectors computed in this run
     reused: int  # passages of changed notes that stayed as they were
+    waiting: int  # passages that have no vector
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderUse:
+    """What makes the vectors, and what is to be said about it."""
+
+    name: str | None  # the model; None when none could be used
+    dim: int
+    provider: str
+    problem: str  # why passages are left without a vector; "" when nothing went wrong
+    advice: str  # what would serve this vault better; "" for nothing
+    failed: int  # texts that the model refuses
+    truncated: int  # texts of which the model saw only a part
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +98,7 @@ class IndexReply:
     vault: str
     notes: NoteCounts
     chunks: ChunkCounts
-    embedder: None  # no vectors yet
+    embedder: EmbedderUse | None  # None when no vectors were asked for
     problems: tuple[Problem, ...]
     seconds: float
 
@@ -105,15 +122,39 @@ def index(memory: Memory, request: IndexRequest) -> IndexReply:
             sidecar = _ready(memory, rebuild=request.rebuild)
             with Door(memory.vault) as door:
                 counts, reused = _Run(memory, sidecar, snapshot, door).carry_out(looked)
-            lookup = Lookup(sidecar)
-            return IndexReply(
-                vault=str(memory.vault),
-                notes=counts,
-                chunks=ChunkCounts(lookup.chunk_count(), 0, reused),
-                embedder=None,
-                problems=tuple(lookup.problems()),
-                seconds=round(memory.clock.elapsed() - started, 3),
-            )
+        # The vault is searchable by words from here on; other processes may index meanwhile.
+        embedder, embedded = _embed(memory) if request.embed else (None, 0)
+        sidecar = memory.open_sidecar() or sidecar
+        lookup = Lookup(sidecar)
+        return IndexReply(
+            vault=str(memory.vault),
+            notes=counts,
+            chunks=ChunkCounts(
+                lookup.chunk_count(), embedded, reused, PassageVectors(sidecar).waiting_count()
+            ),
+            embedder=embedder,
+            problems=tuple(lookup.problems()),
+            seconds=round(memory.clock.elapsed() - started, 3),
+        )
+
+
+def _embed(memory: Memory) -> tuple[EmbedderUse | None, int]:
+    """Give passages their vectors; what made them, and how many were made."""
+    name = memory.settings["embedder.name"]
+    if name == "none":
+        return None, 0
+    reply = embed_waiting(memory)
+    state = reply.embedder
+    use = EmbedderUse(
+        name=state.name if state else None,
+        dim=state.dim if state else 0,
+        provider=state.provider if state else name,
+        problem=reply.problem,
+        advice=reply.advice,
+        failed=reply.failed,
+        truncated=reply.truncated,
+    )
+    return use, reply.embedded
 
 
 def look(memory: Memory) -> Snapshot:
@@ -143,7 +184,7 @@ def _ready(memory: Memory, *, rebuild: bool) -> Sidecar:
     """The sidecar to write to: the one there is, or a new one."""
     sidecar = None if rebuild else memory.open_sidecar()
     if sidecar is None:
-        memory.close()
+        memory.close_sidecar()
         sidecar = memory.sidecar = create(memory.folder, memory.fingerprint)
     return sidecar
 

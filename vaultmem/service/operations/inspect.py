@@ -115,7 +115,7 @@ def _indexed(
     lookup: Lookup, found: FoundNote, *, current: bool, present: bool, unlisted: bool
 ) -> InspectReply:
     problems = tuple(lookup.problems(found.path))
-    chunks = lookup.chunk_count(found.id)
+    chunks, vectors = lookup.chunk_count(found.id), lookup.vector_count(found.id)
     reasons = [f"It is indexed, in {chunks} passage{'' if chunks == 1 else 's'}."]
     if not present and unlisted:
         reasons.append("Its folder cannot be listed now; what is indexed is kept.")
@@ -123,6 +123,8 @@ def _indexed(
         reasons.append("Its file is gone from the vault; the next index run forgets it.")
     elif not current:
         reasons.append("Its file looks different now; the next index run takes it in.")
+    if vectors:
+        reasons.append(f"{vectors} of them can be found by meaning too.")
     if found.stub:
         reasons.append("It has next to no text of its own.")
     reasons += [problem.message for problem in problems]
@@ -137,7 +139,7 @@ def _indexed(
         date=found.date,
         stub=found.stub,
         chunks=chunks,
-        vectors=0,
+        vectors=vectors,
         links=len(lookup.links_from(found.id)),
         backlinks=len(lookup.links_to(found.path)),
         current=current,

@@ -8,10 +8,12 @@ from vaultmem.index.lookup import FoundChunk, FoundNote
 from vaultmem.model.errors import UsageError
 from vaultmem.model.hit import Hit
 from vaultmem.model.query import Filters, Mode
+from vaultmem.retrieval.fusion import WEIGHTS, Fusion
 from vaultmem.retrieval.query import parse_day, parse_query
-from vaultmem.retrieval.search import Ranked, Ranking, keyword_search
+from vaultmem.retrieval.search import Means, Ranked, Ranking, ranked_passages
 from vaultmem.retrieval.snippet import snippet
 from vaultmem.service.application import Memory
+from vaultmem.service.meaning import open_meaning
 from vaultmem.service.refresh import make_ready
 from vaultmem.service.uri import obsidian_uri
 from vaultmem.vault.parse import decode
@@ -33,6 +35,7 @@ class SearchRequest:
     after: str | None = None  # 2026-05-03, 2026-05 or 2026
     before: str | None = None
     passages: bool = False  # every passage, not only the best of each note
+    without: tuple[str, ...] = ()  # channels left out: passage, window, note, vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,11 @@ def search(memory: Memory, request: SearchRequest) -> SearchReply:
     Raises UsageError for a limit, mode or date that is none, and what making an index raises.
     """
     limit = _limit(memory, request)
-    mode, degraded = _mode(request)
+    mode = _mode(memory, request)
+    degraded: tuple[str, ...] = ()
+    if mode is Mode.GRAPH:
+        degraded += ("There is no graph yet; searched by words and meaning.",)
+        mode = Mode.HYBRID
     if limit > MAX_LIMIT:
         degraded += (f"No more than {MAX_LIMIT:,} hits are given at once.",)
         limit = MAX_LIMIT
@@ -67,7 +74,19 @@ def search(memory: Memory, request: SearchRequest) -> SearchReply:
     with memory.guarded():
         lookup = memory.lookup()
         query = parse_query(request.query, filters)
-        ranking = keyword_search(query, lookup, limit=limit, passages=request.passages)
+        meaning = None
+        if mode is not Mode.KEYWORD and query.asked and "vector" not in request.without:
+            meaning, reasons = open_meaning(memory, lookup, query.asked)
+            degraded += reasons
+            if meaning is None:
+                mode = Mode.KEYWORD
+        means = Means(
+            meaning=meaning,
+            words=mode is not Mode.SEMANTIC or meaning is None,
+            without=frozenset(request.without),
+            fusion=Fusion(memory.settings["search.fusion"]),
+        )
+        ranking = ranked_passages(query, lookup, means, limit=limit, passages=request.passages)
         chunks = lookup.chunks(ranked.chunk for ranked in ranking.hits)
         notes = lookup.found_notes({ranked.note for ranked in ranking.hits})
     hits = _hits(memory, ranking, chunks, notes)
@@ -84,20 +103,19 @@ def _limit(memory: Memory, request: SearchRequest) -> int:
     return request.limit
 
 
-def _mode(request: SearchRequest) -> tuple[Mode, tuple[str, ...]]:
+def _mode(memory: Memory, request: SearchRequest) -> Mode:
+    """What was asked for; without a wish, all that the vault's settings allow."""
+    strange = [name for name in request.without if name not in WEIGHTS]
+    if strange:
+        raise UsageError(f"There is no channel {strange[0]}; there are {', '.join(WEIGHTS)}.")
     if request.mode is None:
-        return Mode.KEYWORD, ()
+        return Mode.KEYWORD if memory.settings["embedder.name"] == "none" else Mode.HYBRID
     try:
-        asked = Mode(request.mode)
+        return Mode(request.mode)
     except ValueError:
         raise UsageError(
             f"There is no search mode {request.mode}; use hybrid, keyword, semantic or graph."
         ) from None
-    if asked is Mode.KEYWORD:
-        return asked, ()
-    return Mode.KEYWORD, (
-        f"Mode {asked.value} needs what this index does not hold yet; searched by words.",
-    )
 
 
 def _day(name: str, text: str | None, *, last: bool) -> date | None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from vaultmem.index.store import Sidecar
 from vaultmem.index.update import stored_files
 from vaultmem.model.errors import (
     SidecarDamaged,
@@ -11,6 +12,7 @@ from vaultmem.model.errors import (
 )
 from vaultmem.service.application import Memory
 from vaultmem.service.doctor import Check, run_checks
+from vaultmem.service.embedders import serving_space, vector_extension_live
 from vaultmem.service.operations.index import look
 from vaultmem.service.settings import SETTINGS
 from vaultmem.vault.delta import count_waiting
@@ -36,6 +38,16 @@ class SettingValue:
 
 
 @dataclass(frozen=True, slots=True)
+class VectorState:
+    """What answers questions by meaning."""
+
+    name: str  # of the model
+    dim: int
+    provider: str
+    search: str  # what compares vectors: "numpy", or "numpy and sqlite-vec"
+
+
+@dataclass(frozen=True, slots=True)
 class StatusReply:
     """The state of a vault's index."""
 
@@ -44,7 +56,7 @@ class StatusReply:
     notes: int
     chunks: int
     vectors: int
-    embedder: str | None
+    embedder: VectorState | None  # None where no passage has a vector
     problems: int
     fresh: bool  # the vault looks as it did when it was indexed
     waiting: int  # notes that look different
@@ -79,8 +91,8 @@ def _status(memory: Memory, request: StatusRequest, checks: tuple[Check, ...]) -
             sidecar=str(memory.folder / SIDECAR_NAME),
             notes=lookup.note_count() if lookup else 0,
             chunks=lookup.chunk_count() if lookup else 0,
-            vectors=0,
-            embedder=None,
+            vectors=lookup.vector_count() if lookup else 0,
+            embedder=_vector_state(memory, sidecar),
             problems=len(lookup.problems()) if lookup else 0,
             fresh=lookup is not None and waiting == 0,
             waiting=max(waiting, 0),
@@ -89,6 +101,18 @@ def _status(memory: Memory, request: StatusRequest, checks: tuple[Check, ...]) -
             checks=checks,
             settings=_settings(memory) if request.settings else (),
         )
+
+
+def _vector_state(memory: Memory, sidecar: Sidecar | None) -> VectorState | None:
+    space = serving_space(memory, sidecar) if sidecar is not None else None
+    if space is None:
+        return None
+    return VectorState(
+        space.space.model,
+        space.space.dimension,
+        space.space.provider,
+        "numpy and sqlite-vec" if vector_extension_live(memory, space) else "numpy",
+    )
 
 
 def _no_status(memory: Memory, checks: tuple[Check, ...]) -> StatusReply:

@@ -1,0 +1,1 @@
+"""From text to vectors: embedders, and the store of what they have computed."""

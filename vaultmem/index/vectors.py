@@ -1,0 +1,184 @@
+"""Which passage has which vector: the bridge from the sidecar to the cache of embeddings.
+
+A passage is embedded as its headings and its text. The title is left out, since it may be the
+file's name: a rename would then cost an embedding, and words find titles anyway.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import apsw
+
+from vaultmem.index.store import Sidecar
+from vaultmem.model.chunk import Chunk
+
+# Bump when the text that is embedded changes: its vectors are then another space.
+EMBEDDED_TEXT_VERSION = 1
+
+_SERVING = "vectors"
+_CENTROID = "centroid"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A text that has no vector yet."""
+
+    text_hash: bytes
+    text: str
+    pieces: int  # estimated word pieces
+
+
+def embedded_text(chunk: Chunk) -> str:
+    """What is embedded of a passage: the trail of headings, and its text below them."""
+    return _joined(chunk.trail, chunk.text[chunk.body :])
+
+
+def embedded_hash(chunk: Chunk) -> bytes:
+    """The key of a passage's vector: 16 bytes of the SHA-256 of what is embedded."""
+    return sha256(embedded_text(chunk).encode("utf-8", "surrogatepass")).digest()[:16]
+
+
+def _joined(trail: Sequence[str], body: str) -> str:
+    return "\n".join([" > ".join(trail), body.strip()]).strip()
+
+
+def forget_centroid(db: apsw.Connection) -> None:
+    """Passages have come or gone: the mean of their vectors is no longer what is kept."""
+    db.execute("DELETE FROM meta WHERE key = ?", (_CENTROID,))
+
+
+class PassageVectors:
+    """Reads and writes `chunk.slot` of one sidecar."""
+
+    def __init__(self, sidecar: Sidecar) -> None:
+        self._sidecar = sidecar
+        self._db = sidecar.connection
+
+    @property
+    def serving(self) -> str | None:
+        """The name of the space whose slots the passages carry; None for no space."""
+        return self._sidecar.meta(_SERVING)
+
+    def serve(self, name: str) -> None:
+        """Let the passages carry slots of another space; they have none to begin with."""
+        with self._sidecar.transaction() as db:
+            db.execute("UPDATE chunk SET slot = NULL WHERE slot IS NOT NULL")
+            forget_centroid(db)
+            self._sidecar.set_meta(_SERVING, name)
+
+    def attach(self, name: str, slots: Iterable[tuple[bytes, int]]) -> int:
+        """Give the passages of these texts their slot; how many passages got one.
+
+        name: the space that the slots are of. If another one serves by now, nothing is done.
+        """
+        with self._sidecar.transaction() as db:
+            if self.serving != name:
+                return 0
+            before = db.total_changes()
+            db.executemany(
+                "UPDATE chunk SET slot = ? WHERE text_hash = ? AND slot IS NULL",
+                [(slot, text_hash) for text_hash, slot in slots],
+            )
+            attached = db.total_changes() - before
+            if attached:
+                forget_centroid(db)
+            return attached
+
+    def unattached(self) -> list[bytes]:
+        """Hashes of the texts whose passages have no slot."""
+        return [
+            h
+            for (h,) in self._db.execute("SELECT DISTINCT text_hash FROM chunk WHERE slot IS NULL")
+        ]
+
+    def hashes(self) -> list[bytes]:
+        """Hashes of every passage's text, each once."""
+        return [h for (h,) in self._db.execute("SELECT DISTINCT text_hash FROM chunk")]
+
+    def still_there(self, hashes: Iterable[bytes]) -> set[bytes]:
+        """Those texts that some passage has."""
+        return {
+            text_hash
+            for text_hash in hashes
+            if self._db.execute("SELECT 1 FROM chunk WHERE text_hash = ?", (text_hash,)).get
+        }
+
+    def urgent_first(self, hashes: Iterable[bytes]) -> list[bytes]:
+        """These texts, those of the newest and most linked notes first.
+
+        A note's place is the sum of its places by date and by number of links that lead to it.
+        """
+        wanted = set(hashes)
+        rows = self._db.execute(
+            "SELECT c.text_hash, row_number() OVER (ORDER BY n.date DESC, n.path, c.ordinal) + "
+            "row_number() OVER (ORDER BY n.linked DESC, n.path, c.ordinal) AS place FROM chunk c "
+            "JOIN (SELECT id, path, date, (SELECT count(*) FROM link WHERE link.resolved = "
+            "note.path AND link.note <> note.id) AS linked FROM note) n ON n.id = c.note "
+            "ORDER BY place, n.path, c.ordinal"
+        )
+        return list(dict.fromkeys(h for h, _ in rows if h in wanted))
+
+    def texts(self, hashes: Sequence[bytes]) -> list[Waiting]:
+        """What is to be embedded for each hash that some passage still has."""
+        found: list[Waiting] = []
+        for text_hash in hashes:
+            row = self._db.execute(
+                "SELECT trail, text, body, pieces FROM chunk WHERE text_hash = ? LIMIT 1",
+                (text_hash,),
+            ).fetchone()
+            if row is not None:
+                trail, text, body, pieces = row
+                found.append(Waiting(text_hash, _joined(json.loads(trail), text[body:]), pieces))
+        return found
+
+    def sample(self, count: int) -> list[str]:
+        """Texts of passages, as good as chosen by lot, yet always the same ones."""
+        return [
+            text
+            for (text,) in self._db.execute(
+                "SELECT text FROM chunk ORDER BY text_hash LIMIT ?", (count,)
+            )
+        ]
+
+    def slots(self) -> list[int]:
+        """The slot of every passage that has one, in ascending order."""
+        return [
+            s
+            for (s,) in self._db.execute(
+                "SELECT slot FROM chunk WHERE slot IS NOT NULL ORDER BY slot"
+            )
+        ]
+
+    def waiting_count(self) -> int:
+        """How many passages have no vector."""
+        value = self._db.execute("SELECT count(*) FROM chunk WHERE slot IS NULL").get
+        return value if isinstance(value, int) else 0
+
+    def count(self) -> int:
+        """How many passages have a vector."""
+        value = self._db.execute("SELECT count(slot) FROM chunk").get
+        return value if isinstance(value, int) else 0
+
+    def largest_slot(self) -> int:
+        """The largest slot that a passage has; -1 where none has one."""
+        value = self._db.execute("SELECT max(slot) FROM chunk").get
+        return value if isinstance(value, int) else -1
+
+    def put_centroid(self, centroid: Sequence[float], slots: Sequence[int] | None = None) -> None:
+        """Keep the mean of all passages' vectors.
+
+        slots: what `slots` said when it was computed. If passages came or went since, it is the
+               mean of others, and is not kept.
+        """
+        text = json.dumps([round(value, 9) for value in centroid])
+        if self._sidecar.meta(_CENTROID) != text:
+            with self._sidecar.transaction():
+                if slots is None or self.slots() == list(slots):
+                    self._sidecar.set_meta(_CENTROID, text)
+
+    def centroid(self) -> list[float] | None:
+        """The mean of all passages' vectors; None until it is known."""
+        text = self._sidecar.meta(_CENTROID)
+        return json.loads(text) if text is not None else None
