@@ -41,10 +41,10 @@ GERMAN = (
     "Das Brot geht über Nacht in der kalten Küche und wird mit Dampf gebacken.",
 )
 CHINESE = (
-    "陶窑的温度要升到一千二百度，泥土才会变硬。",
-    "猫睡在窗边，有人给它牛奶的时候就会发出呼噜声。",
-    "所得税的文件必须在三月底以前交到税务局。",
-    "面团整夜放在寒冷的厨房里发酵，然后用蒸汽烤熟。",
+    "陶窑的温度要升到一千二百度，泥土才会变硬，然后慢慢冷却。",
+    "猫睡在窗边，有人给它牛奶的时候，它就会发出呼噜声。",
+    "所得税的文件很多，必须在三月底以前填好，交到税务局。",
+    "面团整夜放在寒冷的厨房里发酵，第二天早上，用蒸汽烤熟。",
 )
 # Two notes of one text have one vector between them.
 TWINS = {"Twins/one.md": "The moon was red over the harbour that night.\n"}
@@ -95,7 +95,7 @@ class Vault:
         rows = self.memory.sidecar.connection.execute(
             "SELECT n.path, c.id FROM note n JOIN chunk c ON c.note = n.id "
             "WHERE n.path GLOB ? ORDER BY n.path",
-            (f"{folder}/*",),
+            (f"{folder}*",),
         )
         return dict(rows)
 
@@ -109,7 +109,7 @@ class Vault:
         paths = sorted(NOTES)
         vectors = self.embedder.embed_documents([NOTES[path].strip() for path in paths]).vectors
         found: NDArray[np.float32] = vectors @ self.embedder.embed_query(text)
-        chunks = self.chunks("*")
+        chunks = self.chunks("")
         return {chunks[path]: float(c) for path, c in zip(paths, found, strict=True)}
 
 
@@ -242,7 +242,7 @@ def test_vectors_whose_passages_are_gone_take_no_places(tmp_path: Path) -> None:
     question = vault.question("sleeping cat")
     assert question.matrix.slots == 11  # their vectors are kept for a while
     found = Meaning(question, vault.lookup).nearest(None, 2)
-    assert found.keys() == {c for path, c in vault.chunks("*").items() if path in ("a.md", "b.md")}
+    assert found.keys() == {c for path, c in vault.chunks("").items() if path in ("a.md", "b.md")}
     assert Meaning(question, vault.lookup).floor == pytest.approx(sum(found.values()) / 2, abs=1e-5)
     vault.memory.close()
 

@@ -3,7 +3,6 @@
 The vectors are the real models', which are loaded once for all tests of a process.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -17,6 +16,7 @@ from vaultmem.embedding.embedder import Embedded, Embedder, Languages, Options, 
 from vaultmem.embedding.providers import provider
 from vaultmem.embedding.quantise import quantise
 from vaultmem.index.store import Sidecar
+from vaultmem.index.vectors import PassageVectors
 from vaultmem.service.application import Memory
 from vaultmem.service.embedders import serving_space
 
@@ -123,38 +123,32 @@ def kept_texts(memory: Memory) -> set[bytes]:
     return {text_hash for (text_hash,) in rows if isinstance(text_hash, bytes)}
 
 
-def texts_of(memory: Memory) -> dict[str, int | None]:
-    """Embedded text -> slot, of every passage. Fails where one text has two slots."""
-    found: dict[str, int | None] = {}
-    for trail, text, body, slot in opened(memory)[0].connection.execute(
-        "SELECT trail, text, body, slot FROM chunk"
-    ):
-        embedded = "\n".join([" > ".join(json.loads(trail)), text[body:].strip()]).strip()
-        assert found.setdefault(embedded, slot) == slot
-    return found
+def vectors(memory: Memory) -> dict[bytes, Codes]:
+    """Hash of what is embedded -> codes of its vector, of every passage that has one.
 
-
-def vectors(memory: Memory) -> dict[str, Codes]:
-    """Embedded text -> codes of its vector, of every passage that has one."""
-    rows = opened(memory)[1].rows(serving(memory).id, 0)
-    codes = {slot: np.frombuffer(code, np.int8) for slot, code, _ in rows}
-    return {text: codes[slot] for text, slot in texts_of(memory).items() if slot is not None}
+    Fails where a passage has a slot that the serving space has no row for.
+    """
+    sidecar, kept = opened(memory)
+    codes = {s: np.frombuffer(code, np.int8) for s, code, _ in kept.rows(serving(memory).id, 0)}
+    rows = sidecar.connection.execute("SELECT text_hash, slot FROM chunk WHERE slot IS NOT NULL")
+    return {text_hash: codes[slot] for text_hash, slot in rows}
 
 
 def assert_vectors_are_true(memory: Memory) -> None:
     """Every passage has a vector, and it is the one the serving space's model makes of it."""
     assert without_vector(memory) == 0
     found = vectors(memory)
-    texts = list(found)
-    expected = quantise(real(serving(memory).space.provider).embed_documents(texts).vectors)
-    assert_alike(found, dict(zip(texts, expected, strict=True)))
+    waiting = PassageVectors(opened(memory)[0]).texts(list(found))
+    made = real(serving(memory).space.provider).embed_documents([w.text for w in waiting])
+    hashes = [w.text_hash for w in waiting]
+    assert_alike(found, dict(zip(hashes, quantise(made.vectors), strict=True)))
 
 
-def assert_alike(found: dict[str, Codes], expected: dict[str, Codes]) -> None:
+def assert_alike(found: dict[bytes, Codes], expected: dict[bytes, Codes]) -> None:
     """The same texts with the same vectors, but for the last bit: batches differ in a rounding."""
     assert found.keys() == expected.keys()
-    for text, codes in found.items():
-        assert np.abs(codes.astype(int) - expected[text]).max() <= 1
+    for text_hash, codes in found.items():
+        assert np.abs(codes.astype(int) - expected[text_hash]).max() <= 1
 
 
 def kept_files(memory: Memory) -> dict[str, tuple[int, bytes]]:

@@ -3,10 +3,10 @@
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import apsw
+import numpy as np
 import pytest
 from counted_embedder import (
     Counted,
@@ -16,15 +16,17 @@ from counted_embedder import (
     kept_texts,
     opened,
     serving,
-    texts_of,
     use,
-    vectors,
     without_vector,
 )
 
+from vaultmem.embedding.embedder import Embedded
 from vaultmem.index.lock import embedding_lock, writer_lock
 from vaultmem.service.application import Memory, Progress
 from vaultmem.service.operations.index import IndexReply, IndexRequest, index
+from vaultmem.service.operations.lint import LintRequest, lint
+from vaultmem.service.operations.read import ReadRequest, read
+from vaultmem.service.operations.related import RelatedRequest, related
 from vaultmem.service.operations.search import SearchRequest, search
 
 Open = Callable[..., Memory]
@@ -52,6 +54,14 @@ def open_embedded(open_vault: Open) -> Open:
         return memory
 
     return open_one
+
+
+class Instant(Counted):
+    """Vectors without a model, where only their number is of interest."""
+
+    def embed_documents(self, texts: Sequence[str]) -> Embedded:
+        self.texts += texts
+        return Embedded(np.eye(384, dtype=np.float32)[[len(text) % 384 for text in texts]])
 
 
 @pytest.fixture
@@ -105,7 +115,9 @@ def test_passages_of_one_text_share_one_vector(open_embedded: Open) -> None:
     assert_vectors_are_true(memory)
 
 
-def test_failed_and_shortened_texts_are_counted_and_keep_nobody_waiting(open_embedded: Open) -> None:
+def test_failed_and_shortened_texts_are_counted_and_keep_nobody_waiting(
+    open_embedded: Open,
+) -> None:
     memory = open_embedded(NOTES)
     use(memory, Counted(refuses="rains", cuts="quartz"))
     reply = index(memory, IndexRequest())
@@ -133,9 +145,27 @@ def test_without_embedding_nothing_is_computed_and_the_next_index_does_it(
     reply = index(memory, IndexRequest(embed=False))
     assert (reply.embedder, reply.chunks.embedded, reply.chunks.waiting) == (None, 0, PASSAGES)
     assert computed(memory) == []
-    assert search(memory, SearchRequest("quartz", mode="keyword")).hits
     assert index(memory, IndexRequest()).chunks.embedded == PASSAGES
     assert_vectors_are_true(memory)
+
+
+ANSWERS: dict[str, Callable[[Memory], object]] = {
+    "search by words": lambda m: search(m, SearchRequest("quartz", mode="keyword")),
+    "search by filter": lambda m: search(m, SearchRequest("path:Work")),
+    "read": lambda m: read(m, ReadRequest("Glaze")),
+    "links": lambda m: related(m, RelatedRequest("Kiln")),
+    "lint": lambda m: lint(m, LintRequest()),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_answer_that_needs_no_vector_computes_none(answer: str, open_embedded: Open) -> None:
+    """Loading the model takes longer than any of these answers."""
+    memory = open_embedded(NOTES)
+    ANSWERS[answer](memory)
+    assert computed(memory) == []
+    assert search(memory, SearchRequest("fire", mode="semantic")).mode == "semantic"
+    assert len(computed(memory)) == PASSAGES
 
 
 # What costs nothing
@@ -154,7 +184,11 @@ def test_a_second_run_computes_nothing_writes_nothing_and_opens_no_model(
     assert reply.embedder.dim == 384
     assert again.embedders == {}
     again.close()
-    assert kept_files(again) == before
+    usable = open_vault(environment=MINILM)
+    index(usable, IndexRequest())
+    assert usable.embedders == {}
+    usable.close()
+    assert kept_files(usable) == before
     assert {"index.db", "embeddings.db"} <= before.keys()
 
 
@@ -244,13 +278,11 @@ def test_a_search_after_a_rebuild_by_words_finds_the_known_vectors(
     assert without_vector(pottery) == 0
 
 
-LONG_NOTE_EDITS = 60
-
-
+@pytest.mark.parametrize("seed", range(2))
 def test_an_edit_of_one_paragraph_embeds_three_passages_at_most(
-    open_embedded: Open, run_index: Run
+    seed: int, open_embedded: Open
 ) -> None:
-    chance = random.Random(5)
+    chance = random.Random(seed)
     words = [f"{a}{b}" for a in ("kil", "cla", "gla", "pot", "was") for b in ("n", "y", "ze", "t")]
 
     def paragraph() -> str:
@@ -260,24 +292,28 @@ def test_an_edit_of_one_paragraph_embeds_three_passages_at_most(
     for place in (20, 50, 70):
         paragraphs.insert(place, f"## Part {place}")
     memory = open_embedded({"long.md": "\n\n".join(paragraphs)})
-    assert run_index(memory).chunks.total > 15
+    use(memory, Instant())
+    assert index(memory, IndexRequest()).chunks.embedded > 15
     costs: list[int] = []
-    while len(costs) < LONG_NOTE_EDITS:
+    while len(costs) < 60:
         place = chance.randrange(len(paragraphs))
         if paragraphs[place].startswith("#"):
             continue
-        match chance.randrange(3):
+        match chance.randrange(4):
             case 0:
                 paragraphs[place] = paragraph()
             case 1:
                 paragraphs[place] += f" And number {len(costs)}."
-            case _:
+            case 2:
                 paragraphs[place] = f"First of all {len(costs)}. {paragraphs[place]}"
+            case _:
+                paragraphs.insert(place, paragraph())
         (memory.vault / "long.md").write_text("\n\n".join(paragraphs))
-        costs.append(run_index(memory).chunks.embedded)
+        chunks = index(memory, IndexRequest()).chunks
+        assert chunks.waiting == 0
+        costs.append(chunks.embedded)
     assert min(costs) >= 1
     assert max(costs) <= 3, costs
-    assert_vectors_are_true(memory)
 
 
 def test_vectors_of_texts_long_gone_are_dropped_and_the_others_stay_true(
@@ -369,7 +405,8 @@ def test_the_newest_and_most_linked_notes_come_first(open_embedded: Open) -> Non
         f"many{i:02}.md": "".join(f"# Part {j}\n\nShelf {i}, pot {j}.\n\n" for j in range(10))
         for i in range(28)
     }
-    notes = {n: t if t.startswith("-") else f"---\ndate: 2001-01-01\n---\n{t}" for n, t in notes.items()}
+    dated = {n: t for n, t in notes.items() if t.startswith("-")}
+    notes = {n: f"---\ndate: 2001-01-01\n---\n{t}" for n, t in notes.items()} | dated
     notes["Hub.md"] = "---\ndate: 2024-01-01\n---\nWhere everything leads.\n"
     memory = open_embedded(notes)
     index(memory, IndexRequest())

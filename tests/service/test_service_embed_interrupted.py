@@ -1,4 +1,4 @@
-"""Embedding that is interrupted, killed, or has its files taken away: no vector is lost or wrong."""
+"""Embedding that is interrupted, killed, or robbed of its files: no vector is lost or wrong."""
 
 import random
 import shutil
@@ -18,7 +18,6 @@ from counted_embedder import (
     distinct_texts,
     kept_texts,
     opened,
-    serving,
     use,
     vectors,
     without_vector,
@@ -76,8 +75,8 @@ MANY = notes(200)
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Codes]]:
-    """Embedded text -> codes of a vault of MANY, embedded in one run."""
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[bytes, Codes]]:
+    """Hash of a text -> codes, of a vault of MANY, embedded in one run."""
     folder = tmp_path_factory.mktemp("uninterrupted")
     write_files(folder / "vault", MANY)
     memory = open_memory(load_settings(folder / "vault", folder / "cache", environment=MINILM))
@@ -88,7 +87,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str
 
 @pytest.mark.parametrize("seed", range(5))
 def test_ten_interruptions_at_random_compute_every_vector_once(
-    seed: int, open_vault: Open, uninterrupted: dict[str, Codes]
+    seed: int, open_vault: Open, uninterrupted: dict[bytes, Codes]
 ) -> None:
     memory = open_vault(MANY, environment=MINILM)
     index(memory, IndexRequest(embed=False))
@@ -153,7 +152,7 @@ def kill(memory: Memory, cache: Path, *, at: int, by: int) -> int:
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_processes_ended_at_random_lose_at_most_what_was_being_computed(
-    by: int, open_vault: Open, tmp_path: Path, uninterrupted: dict[str, Codes]
+    by: int, open_vault: Open, tmp_path: Path, uninterrupted: dict[bytes, Codes]
 ) -> None:
     chance = random.Random(by)
     memory = open_vault(MANY, environment=MINILM)
@@ -202,7 +201,7 @@ def interrupt() -> None:
 def test_an_interruption_between_any_two_statements_leaves_true_vectors(
     database: str, open_vault: Open
 ) -> None:
-    few = notes(4)
+    few = notes(3)
     memory = open_vault(few, environment=MINILM)
     index(memory, IndexRequest())
     chance = random.Random(3)

@@ -22,7 +22,6 @@ HEADS = 12
 WIDTH = 384
 HEAD_WIDTH = WIDTH // HEADS
 INNER_WIDTH = 1536
-POSITIONS = 512
 EPSILON = np.float32(1e-12)
 
 # Rows of [384] and of [1536] on which steps between two products work: 200 and 400 kB.

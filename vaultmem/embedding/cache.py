@@ -197,11 +197,12 @@ class EmbeddingCache:
     def known(self, space_id: int, hashes: Iterable[bytes]) -> dict[bytes, int]:
         """text hash -> slot of those texts that have a vector."""
         wanted = [digest.hex() for digest in hashes]
+        # CROSS, so that SQLite looks each wanted one up; else it scans all for each of all.
         with self._sound() as db:
             return dict(
                 db.execute(
                     "SELECT v.text_hash, v.slot FROM json_each(?) AS wanted "
-                    "JOIN vector v ON v.space = ? AND v.text_hash = unhex(wanted.value)",
+                    "CROSS JOIN vector v ON v.space = ? AND v.text_hash = unhex(wanted.value)",
                     (json.dumps(wanted), space_id),
                 )
             )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Rows turned into float32 at a time: small enough for the processor's cache.
 _BLOCK = 2048
-# Parts of unit vectors are summed as whole multiples of this.
+# Parts of unit vectors are summed as whole multiples of this; a block of them stays below 2**53.
 _FINE = 2.0**-40
 
 
@@ -94,8 +94,8 @@ class Matrix:
         wanted = wanted[wanted < self.slots]
         for first in range(0, len(wanted), _BLOCK):
             rows = self._take(wanted[first : first + _BLOCK])
-            unit = rows["codes"] / rows["length"][:, None].astype(np.float64)
-            total += np.rint(unit / _FINE).astype(np.int64).sum(axis=0)
+            parts = rows["codes"] / (rows["length"][:, None] * _FINE).astype(np.float64)
+            total += np.rint(parts, out=parts).sum(axis=0).astype(np.int64)
         return np.round(total * (_FINE / max(1, len(wanted))), 9)
 
     def fertilities(self, slots: Sequence[int]) -> list[float]:

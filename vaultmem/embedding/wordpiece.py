@@ -16,11 +16,11 @@ from importlib.resources import files
 LONGEST_WORD = 100
 
 # Notes repeat their words, so most need no second cutting. Long strings are seldom seen twice.
-CACHED_WORDS = 32_768
+CACHED_WORDS = 8_192
 LONGEST_CACHED = 32
 
 # So many distinct characters are remembered; a hostile text could otherwise name a million.
-REMEMBERED_CHARACTERS = 8_192
+REMEMBERED_CHARACTERS = 4_096
 
 # Fewer words than this say nothing about the language of a text.
 FEWEST_WORDS = 3

@@ -318,7 +318,7 @@ class Lookup:
         """chunk id -> slot of its vector, for those that have one."""
         return dict(
             self._db.execute(
-                "SELECT c.id, c.slot FROM json_each(?) AS wanted JOIN chunk c "
+                "SELECT c.id, c.slot FROM json_each(?) AS wanted CROSS JOIN chunk c "
                 "ON c.id = wanted.value WHERE c.slot IS NOT NULL",
                 (json.dumps(list(chunk_ids)),),
             )
@@ -340,7 +340,7 @@ class Lookup:
         condition = f"WHERE c.note IN ({scope.condition})" if scope is not None else ""
         return list(
             self._db.execute(
-                "SELECT c.id, c.slot FROM json_each(?) AS wanted JOIN chunk c "
+                "SELECT c.id, c.slot FROM json_each(?) AS wanted CROSS JOIN chunk c "
                 f"ON c.slot = wanted.value {condition}",
                 (json.dumps(list(slots)), *(scope.parameters if scope is not None else ())),
             )

@@ -13,6 +13,7 @@ import apsw
 
 from vaultmem.index.store import Sidecar
 from vaultmem.model.chunk import Chunk
+from vaultmem.vault.prose import prose
 
 # Bump when the text that is embedded changes: its vectors are then another space.
 EMBEDDED_TEXT_VERSION = 1
@@ -31,16 +32,20 @@ class Waiting:
 
 
 def embedded_text(chunk: Chunk) -> str:
-    """What is embedded of a passage: the trail of headings, and its text below them."""
-    return _joined(chunk.trail, chunk.text[chunk.body :])
+    """What is embedded of a passage: the trail of headings, and its text below them, as prose."""
+    return prose(_source(chunk.trail, chunk.text[chunk.body :]))
 
 
 def embedded_hash(chunk: Chunk) -> bytes:
-    """The key of a passage's vector: 16 bytes of the SHA-256 of what is embedded."""
-    return sha256(embedded_text(chunk).encode("utf-8", "surrogatepass")).digest()[:16]
+    """The key of a passage's vector: 16 bytes of the SHA-256 of what the prose is made from.
+
+    Making the prose takes as long as a sixth of indexing; it is done when it is needed.
+    """
+    source = _source(chunk.trail, chunk.text[chunk.body :])
+    return sha256(source.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
-def _joined(trail: Sequence[str], body: str) -> str:
+def _source(trail: Sequence[str], body: str) -> str:
     return "\n".join([" > ".join(trail), body.strip()]).strip()
 
 
@@ -108,15 +113,16 @@ class PassageVectors:
     def urgent_first(self, hashes: Iterable[bytes]) -> list[bytes]:
         """These texts, those of the newest and most linked notes first.
 
-        A note's place is the sum of its places by date and by number of links that lead to it.
+        A note's place is the sum of its places by date and by number of links that lead to it;
+        equals share a place, so that where nothing is linked the date alone decides.
         """
         wanted = set(hashes)
         rows = self._db.execute(
-            "SELECT c.text_hash, row_number() OVER (ORDER BY n.date DESC, n.path, c.ordinal) + "
-            "row_number() OVER (ORDER BY n.linked DESC, n.path, c.ordinal) AS place FROM chunk c "
+            "SELECT c.text_hash, rank() OVER (ORDER BY n.date DESC) + "
+            "rank() OVER (ORDER BY n.linked DESC) AS place FROM chunk c "
             "JOIN (SELECT id, path, date, (SELECT count(*) FROM link WHERE link.resolved = "
             "note.path AND link.note <> note.id) AS linked FROM note) n ON n.id = c.note "
-            "ORDER BY place, n.path, c.ordinal"
+            "ORDER BY place, n.date DESC, n.path, c.ordinal"
         )
         return list(dict.fromkeys(h for h, _ in rows if h in wanted))
 
@@ -130,7 +136,8 @@ class PassageVectors:
             ).fetchone()
             if row is not None:
                 trail, text, body, pieces = row
-                found.append(Waiting(text_hash, _joined(json.loads(trail), text[body:]), pieces))
+                source = _source(json.loads(trail), text[body:])
+                found.append(Waiting(text_hash, prose(source), pieces))
         return found
 
     def sample(self, count: int) -> list[str]:

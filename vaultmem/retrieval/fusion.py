@@ -155,7 +155,7 @@ def fuse(
     named: frozenset[int] = frozenset(),
     fusion: Fusion = Fusion.SUM,
 ) -> list[Scored]:
-    """Rank passages, best first; ties by path and place, so that the order never depends on ids.
+    """Rank passages, best first; ties by nearness, then by path and place, never by ids.
 
     channels: any of passage, vector, window and note; a channel left out counts for nothing.
     complete: who holds all of the query's words.
@@ -180,7 +180,16 @@ def fuse(
         is_named = candidate.note in named
         score = sums[place] / full + ALL_WORDS_BONUS * share + NAME_BONUS * is_named
         scored.append(Scored(candidate, score / most, tuple(parts), share, is_named, sources))
-    scored.sort(key=lambda s: (-s.score, s.candidate.path, s.candidate.ordinal))
+    # Below its floor the vector channel is worth nothing, and still knows what is nearer.
+    near = next((source.scores for source in sources if source.name == "vector"), {})
+    scored.sort(
+        key=lambda s: (
+            -s.score,
+            -near.get(s.candidate.chunk, -1.0),
+            s.candidate.path,
+            s.candidate.ordinal,
+        )
+    )
     return scored
 
 

@@ -87,7 +87,8 @@ def embed_waiting(memory: Memory, *, most: int | None = None) -> EmbedReply:
         return EmbedReply()
     wanted = wish(memory.settings)
     serving = serving_space(memory, sidecar)
-    if _all_there(memory, sidecar, wanted) and not _weights_may_change(memory, most):
+    unasked = most is not None or not _may_be_another(memory, sidecar)
+    if unasked and _all_there(memory, sidecar, wanted):
         return EmbedReply(_state(serving))
     # Where no space serves, as after a rebuild, it goes on: what is known costs nothing.
     if most is not None and serving is not None:
@@ -115,9 +116,11 @@ def _all_there(memory: Memory, sidecar: Sidecar, wanted: str) -> bool:
     )
 
 
-def _weights_may_change(memory: Memory, most: int | None) -> bool:
-    """Whether to ask if the model is still the one of the vectors: a server's may be another."""
-    return most is None and memory.settings["embedder.name"] == "ollama"
+def _may_be_another(memory: Memory, sidecar: Sidecar) -> bool:
+    """Whether the same settings may mean another model by now: a server's, or another language's."""
+    name = chosen_name(memory, sidecar)
+    serving = serving_space(memory, sidecar)
+    return name == "ollama" or (serving is not None and serving.space.provider != name)
 
 
 def _state(space: StoredSpace | None) -> EmbedderState | None:
@@ -134,6 +137,8 @@ def _embed(memory: Memory, sidecar: Sidecar, wanted: str, most: int | None) -> E
     assert cache is not None
     vectors = PassageVectors(sidecar)
     serving = serving_space(memory, sidecar)
+    # A search adds to the vectors that answer it; only `index` goes over to another model.
+    added_to = serving if most is not None else None
     if serving is None:
         serving = _most_known(cache, vectors)
         if serving is not None:
@@ -142,9 +147,7 @@ def _embed(memory: Memory, sidecar: Sidecar, wanted: str, most: int | None) -> E
         # What is known costs nothing, whichever space is to come.
         _attach_known(cache, serving, vectors)
     reply.embedder = _state(serving)
-    # A search adds to the vectors that answer it; only `index` goes over to another model.
-    few = most is not None and serving is not None
-    name = serving.space.provider if few and serving else chosen_name(memory, sidecar)
+    name = added_to.space.provider if added_to is not None else chosen_name(memory, sidecar)
     assert name is not None
     try:
         if most is None:
@@ -155,7 +158,8 @@ def _embed(memory: Memory, sidecar: Sidecar, wanted: str, most: int | None) -> E
         space = cache.add(embedder.space, RULES)
         if serving is None:
             _serve(cache, space, vectors)
-        hashes = vectors.hashes()
+        adding = added_to is not None and added_to.id == space.id
+        hashes = vectors.unattached() if adding else vectors.hashes()
         waiting = set(hashes) - cache.known(space.id, hashes).keys()
         if most is not None and len(waiting) > most:
             _settle(memory)
@@ -253,13 +257,15 @@ def _batches(work: _Work, hashes: Sequence[bytes]) -> Iterator[list[Waiting]]:
     """Batches of texts of like length, in about the order of `hashes`."""
     for first in range(0, len(hashes), GROUP_TEXTS):
         sidecar = work.memory.open_sidecar()
-        if sidecar is None or not work.cache.still_there():
-            return  # removed: there is nothing to embed for, or nowhere to keep it
+        if sidecar is None:
+            return  # it was removed: there is nothing to embed for
         group = hashes[first : first + GROUP_TEXTS]
         texts = PassageVectors(sidecar).texts(group)
         work.reply.waiting -= len(group) - len(texts)  # gone since they were listed
         texts.sort(key=lambda waiting: (-waiting.pieces, waiting.text_hash))
         for start in range(0, len(texts), BATCH_TEXTS):
+            if not work.cache.still_there():
+                return  # there is nowhere to keep it
             yield texts[start : start + BATCH_TEXTS]
 
 
