@@ -90,7 +90,9 @@ class Vault:
     def search(self, query: str) -> list[str]:
         """Paths of the notes that a search in its default mode finds."""
         with tempfile.TemporaryDirectory() as cache:
-            settings = load_settings(self.folder, cache, environment={"VAULTMEM_EMBEDDER_NAME": "none"})
+            settings = load_settings(
+                self.folder, cache, environment={"VAULTMEM_EMBEDDER_NAME": "none"}
+            )
             memory = open_memory(settings)
             try:
                 hits = search(memory, SearchRequest(query)).hits

@@ -728,6 +728,28 @@ def test_processes_that_put_at_once_share_a_new_cache_and_lose_nothing(
         assert space.indexed == space.slots
 
 
+def test_a_cache_that_is_not_ready_for_several_is_opened_while_another_reads_it(
+    opened: Open,
+) -> None:
+    """Its journal is changed to the one for several only while nobody else is there."""
+    cache = opened()
+    space = cache.add(SPACE, RULES)
+    cache.put(space.id, rows([1]))
+    cache.close()
+    other = apsw.Connection(str(cache.path))
+    assert other.execute("PRAGMA journal_mode = DELETE").get == "delete"
+    other.execute("BEGIN")
+    assert other.execute("SELECT count(*) FROM vector").get == 1
+    cache = opened()
+    assert kept(cache, space) == expected([1])
+    other.close()
+    cache.put(space.id, rows([2]))
+    cache.close()
+    cache = opened()
+    assert kept(cache, space) == expected([1, 2])
+    assert cache.query("PRAGMA journal_mode", ()) == [("wal",)]
+
+
 def test_a_writer_that_finds_the_cache_busy_waits_for_the_other(opened: Open) -> None:
     one, two = opened(), opened()
     space = one.add(SPACE, RULES)

@@ -71,7 +71,10 @@ def answers(memory: Memory) -> list[list[tuple[str, float]]]:
 
 def compare_with_a_rebuild(memory: Memory, cache: Path, canon: Canon) -> None:
     """The sidecar and its answers are those of an index made from nothing."""
-    fresh = open_memory(load_settings(memory.vault, cache, environment={"VAULTMEM_EMBEDDER_NAME": "none"}), clock=memory.clock)
+    fresh = open_memory(
+        load_settings(memory.vault, cache, environment={"VAULTMEM_EMBEDDER_NAME": "none"}),
+        clock=memory.clock,
+    )
     try:
         index(fresh, IndexRequest(rebuild=True))
         assert canon(memory) == canon(fresh)
@@ -117,7 +120,9 @@ class EditedVault(RuleBasedStateMachine):
 
     def opened(self, cache: str) -> Memory:
         clock = Clock(now_ns=lambda: self.now_ns, elapsed=lambda: 0.0)
-        settings_ = load_settings(self.vault, self.folder / cache, environment={"VAULTMEM_EMBEDDER_NAME": "none"})
+        settings_ = load_settings(
+            self.vault, self.folder / cache, environment={"VAULTMEM_EMBEDDER_NAME": "none"}
+        )
         return open_memory(settings_, clock=clock)
 
     def teardown(self) -> None:

@@ -213,6 +213,8 @@ def stage_one(
     def own(name: str, key: int) -> float:
         return scaled[name].get(key, 0.0)
 
+    if found.chunk not in scaled["vector"] and weights["vector"] < sum(weights.values()):
+        weights = {**weights, "vector": 0.0}  # it has no vector: words alone
     words, meaning = weights["passage"], weights["vector"]
     b, d = own("passage", found.chunk), own("vector", found.chunk)
     w, s = own("window", found.chunk), own("note", found.note)
@@ -232,7 +234,7 @@ def by_maximum(found: dict[int, float]) -> dict[int, float]:
 def from_floor(cosines: dict[int, float], floor: float) -> dict[int, float]:
     best = max(cosines.values(), default=floor)
     if best <= floor:
-        return {}
+        return dict.fromkeys(cosines, 0.0)
     return {key: min(1.0, max(0.0, (c - floor) / (best - floor))) for key, c in cosines.items()}
 
 
@@ -372,7 +374,7 @@ def test_a_vector_below_the_floor_is_worth_nothing_and_never_less() -> None:
 
 def test_a_channel_counts_for_as_much_as_it_is_trusted() -> None:
     both = [candidate(1), candidate(2)]
-    cosine, words = {1: 0.9}, {2: 3.0}
+    cosine, words = {1: 0.9, 2: 0.0}, {2: 3.0}
     gamma = GAMMA["vector"]
     held, near = with_vectors(both, cosine, words)
     assert (held.candidate.chunk, near.candidate.chunk) == (2, 1)  # three channels against one
@@ -382,6 +384,32 @@ def test_a_channel_counts_for_as_much_as_it_is_trusted() -> None:
     assert near.score / held.score == pytest.approx(gamma / 0.6)
     held, near = with_vectors(both, cosine, words, trust=0.2)
     assert held.score / near.score == pytest.approx(3 / (0.2 * gamma))
+
+
+def test_a_passage_without_a_vector_is_scored_as_if_there_were_none() -> None:
+    words = {1: 4.0, 2: 3.0, 3: 1.0}
+    crowd_of_three = [candidate(1), candidate(2, lone=True, only=True), candidate(3)]
+    by_words = {
+        s.candidate.chunk: s
+        for s in fuse(
+            crowd_of_three,
+            [
+                Channel("passage", words),
+                Channel("window", words),
+                Channel("note", words, by_note=True),
+            ],
+            complete=NOBODY,
+        )
+    }
+    half_way = with_vectors(crowd_of_three, {3: 0.8}, words)
+    assert order(half_way) == [1, 2, 3]  # the vector of 3 outranks no better hit by words
+    for scored in half_way[:2]:
+        alone = by_words[scored.candidate.chunk]
+        assert scored.score == alone.score
+        passage, vector, window, note = scored.channels
+        assert (passage, window, note) == alone.channels
+        assert (vector.rank, vector.scaled) == (None, 0.0)
+    assert half_way[2].score > by_words[3].score
 
 
 def test_an_only_passage_lends_by_the_trust_of_its_channels() -> None:

@@ -29,7 +29,9 @@ BY_WORDS = [
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     cache = tmp_path_factory.mktemp("cache")
-    settings = load_settings(shipped_folder("sample_vault"), cache, environment={"VAULTMEM_EMBEDDER_NAME": "none"})
+    settings = load_settings(
+        shipped_folder("sample_vault"), cache, environment={"VAULTMEM_EMBEDDER_NAME": "none"}
+    )
     memory = open_memory(settings, clock=Clock(now_ns=lambda: 4 * 10**18))
     index(memory, IndexRequest())
     yield memory

@@ -1,6 +1,7 @@
 """search by meaning: what words cannot find, under the same filters, and what is said of it."""
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +18,10 @@ from vaultmem.service.refresh import FEW_TEXTS
 from vaultmem.service.settings import load_settings
 
 Open = Callable[..., Memory]
+
+HOSTILE = json.loads(
+    (Path(__file__).parents[1] / "data" / "hostile_queries.json").read_text(encoding="utf-8")
+)
 
 MINILM = {"VAULTMEM_EMBEDDER_NAME": "minilm"}
 
@@ -466,9 +471,16 @@ def test_any_text_is_a_question(vault: Memory, mode: str, question: str) -> None
     assert all(0 <= hit.score <= 1 for hit in reply.hits)
 
 
+def test_no_question_however_odd_is_an_error(vault: Memory) -> None:
+    assert len(HOSTILE) > 20
+    for question in HOSTILE:
+        reply = ask(vault, question, mode="hybrid")
+        assert reply.mode == "hybrid"
+        assert all(0 <= hit.score <= 1 for hit in reply.hits)
+
+
 def test_what_follows_a_pasted_log_far_below_changes_no_vector(vault: Memory) -> None:
     log = "feline napping indoors; " * 200
-    assert len(log) > 4_500
     near = ask(vault, log, mode="semantic").hits[0]
     far = ask(vault, log + "declaring earnings to authorities " * 2_000, mode="semantic").hits[0]
     assert near.path == far.path == "Animals/Cat.md"

@@ -76,7 +76,9 @@ def run_all(memory: Memory) -> int:
 
 def test_no_operation_touches_a_file_of_the_vault(vault: Path, tmp_path: Path) -> None:
     before = everything(vault)
-    memory = open_memory(load_settings(vault, tmp_path / "cache", environment={"VAULTMEM_EMBEDDER_NAME": "none"}))
+    memory = open_memory(
+        load_settings(vault, tmp_path / "cache", environment={"VAULTMEM_EMBEDDER_NAME": "none"})
+    )
     for _ in range(2):
         assert run_all(memory) == len(OPERATIONS) - 1
     memory.close()
@@ -92,7 +94,9 @@ def test_no_operation_touches_a_vault_with_folders_that_cannot_be_written(
         os.chmod(folder, 0o555)
     before = everything(vault)
     try:
-        memory = open_memory(load_settings(vault, tmp_path / "cache", environment={"VAULTMEM_EMBEDDER_NAME": "none"}))
+        memory = open_memory(
+            load_settings(vault, tmp_path / "cache", environment={"VAULTMEM_EMBEDDER_NAME": "none"})
+        )
         assert run_all(memory) == len(OPERATIONS) - 1
         memory.close()
         assert everything(vault) == before
@@ -102,7 +106,9 @@ def test_no_operation_touches_a_vault_with_folders_that_cannot_be_written(
 
 
 def test_nothing_is_written_until_something_is_asked(vault: Path, tmp_path: Path) -> None:
-    memory = open_memory(load_settings(vault, tmp_path / "cache", environment={"VAULTMEM_EMBEDDER_NAME": "none"}))
+    memory = open_memory(
+        load_settings(vault, tmp_path / "cache", environment={"VAULTMEM_EMBEDDER_NAME": "none"})
+    )
     status(memory, StatusRequest(checks=True))
     inspect(memory, InspectRequest("Home.md"))
     memory.close()

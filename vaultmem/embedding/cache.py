@@ -481,12 +481,11 @@ def extension_version() -> str | None:
 
 
 def _prepare(connection: apsw.Connection) -> None:
+    # Without waiting: who is busy with the file at its making says the same.
+    with suppress(apsw.BusyError):
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     connection.execute(_PRAGMAS).fetchall()
-    try:
-        connection.execute("PRAGMA journal_mode = WAL").fetchall()
-    except apsw.BusyError:
-        return  # another process makes the same file at this moment, and says the same
 
 
 def _load_extension(connection: apsw.Connection) -> bool:

@@ -63,9 +63,13 @@ class Matrix:
         return found
 
     def similarity(self, query: "Vectors", other: "Vectors") -> float:
-        """Product of the question, as it is compared, with another vector."""
+        """Product of the question, as it is compared, with another vector.
+
+        Rounded: the last digits of a sum depend on where the numbers lie in memory.
+        """
         wide, scale = _question(query)
-        return float(np.dot(wide, other) * scale)
+        product = float(np.dot(wide.astype(np.float64), other.astype(np.float64)))
+        return round(product * float(scale), 9)
 
     def best(
         self, similarities: "Vectors", limit: int, slots: Sequence[int] | None = None

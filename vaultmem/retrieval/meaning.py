@@ -1,5 +1,6 @@
 """The vector channel: how near each passage's meaning is to the question's."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -43,8 +44,9 @@ class Meaning:
         self._question = question
         self._lookup = lookup
         self._all: Vectors | None = None  # of every slot, once it was asked for
-        self._corpus_floor = question.matrix.similarity(question.vector, question.centroid)
-        self._floor = self._corpus_floor
+        # The question's similarity to the mean of all passages.
+        self.corpus_floor = question.matrix.similarity(question.vector, question.centroid)
+        self._floor = self.corpus_floor
 
     @property
     def languages(self) -> Languages:
@@ -53,29 +55,32 @@ class Meaning:
 
     @property
     def floor(self) -> float:
-        """The similarity that any passage has: the question's to the mean of the corpus.
+        """The similarity that any passage has: `corpus_floor`.
 
-        After `nearest` in a scope that is further from the question than the corpus is, to the
-        mean of that scope: its passages would else all be worth nothing.
+        After `nearest` in a scope that is further from the question than the corpus is, it is the
+        scope's: all of its passages would else be worth nothing.
         """
         return self._floor
 
     def nearest(self, scope: Scope | None, limit: int) -> dict[int, float]:
-        """chunk id -> cosine of the `limit` nearest passages in scope, and their equals."""
-        self._floor = self._corpus_floor
-        if scope is not None:
-            slots = self._lookup.slots_in(scope)
-            found = self._nearest_of(slots, limit)
-        else:
-            found = self._question.matrix.best(self._similarities(), limit)
-        chunks = self._lookup.chunks_at(found, scope)
+        """chunk id -> cosine of the passages in scope with the `limit` nearest vectors, or equals.
+
+        Rows whose passages are gone do not count: it looks further down for as many others.
+        """
+        self._floor = self.corpus_floor
         asked = limit
-        while scope is None and len(chunks) < limit and len(found) < self._question.matrix.slots:
-            # Rows whose passages are gone took places; look further down.
-            asked *= 4
-            found = self._question.matrix.best(self._similarities(), asked)
+        while True:
+            if scope is not None:
+                found = self._nearest_of(self._lookup.slots_in(scope), limit)
+            else:
+                found = self._question.matrix.best(self._similarities(), asked)
             chunks = self._lookup.chunks_at(found, scope)
-        return {chunk: found[slot] for chunk, slot in chunks}
+            living = sorted({slot: found[slot] for _, slot in chunks}.values(), reverse=True)
+            every = scope is not None or len(found) >= self._question.matrix.slots
+            if len(living) >= limit or every:
+                least = living[limit - 1] if len(living) >= limit else -1.0
+                return {chunk: found[slot] for chunk, slot in chunks if found[slot] >= least}
+            asked *= 4
 
     def of(self, chunks: Iterable[int]) -> dict[int, float]:
         """chunk id -> cosine of these passages, of those that have a vector."""
@@ -114,7 +119,9 @@ class Meaning:
             chosen = question.cache.nearest(question.space, question_codes(question.vector), slots)
         values = question.matrix.similarities_of(question.vector, chosen or slots)
         if slots:
-            self._floor = min(self._corpus_floor, float(values.mean()))
+            # Exact, since the order of the slots is another after a rebuild, and in sqlite-vec.
+            mean = math.fsum(values.tolist()) / len(values)
+            self._floor = min(self.corpus_floor, mean)
         return question.matrix.best(values, limit, chosen or slots)
 
     def _similarities(self) -> "Vectors":

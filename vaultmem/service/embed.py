@@ -14,7 +14,7 @@ from vaultmem.embedding.embedder import Embedded, Embedder, Languages
 from vaultmem.index.lock import embedding_lock
 from vaultmem.index.store import Sidecar
 from vaultmem.index.vectors import PassageVectors, Waiting
-from vaultmem.model.errors import EmbedderUnavailable, SidecarBusy
+from vaultmem.model.errors import EmbedderUnavailable, SidecarBusy, SidecarDamaged
 from vaultmem.service.application import Memory
 from vaultmem.service.embedders import (
     RULES,
@@ -97,7 +97,10 @@ def embed_waiting(memory: Memory, *, most: int | None = None) -> EmbedReply:
             return EmbedReply(_state(serving))
     try:
         with embedding_lock(memory.folder):
-            return _embed(memory, sidecar, wanted, most)
+            try:
+                return _embed(memory, sidecar, wanted, most)
+            except SidecarDamaged:
+                return _embed(memory, sidecar, wanted, most)  # the broken cache has been removed
     except SidecarBusy as error:
         return EmbedReply(
             _state(serving_space(memory, sidecar)),
@@ -108,16 +111,20 @@ def embed_waiting(memory: Memory, *, most: int | None = None) -> EmbedReply:
 
 def _all_there(memory: Memory, sidecar: Sidecar, wanted: str) -> bool:
     vectors = PassageVectors(sidecar)
+    space, cache = serving_space(memory, sidecar), memory.open_cache()
     return (
         sidecar.meta(WISH) == wanted
-        and serving_space(memory, sidecar) is not None
+        and space is not None
+        and cache is not None
         and not vectors.waiting_count()
         and vectors.centroid() is not None
+        # A Python without the extension leaves sqlite-vec's copy behind.
+        and (space.indexed == space.slots or not cache.vector_extension)
     )
 
 
 def _may_be_another(memory: Memory, sidecar: Sidecar) -> bool:
-    """Whether the same settings may mean another model by now: a server's, or another language's."""
+    """Whether the same settings may mean another model by now: a server's, or a language's."""
     name = chosen_name(memory, sidecar)
     serving = serving_space(memory, sidecar)
     return name == "ollama" or (serving is not None and serving.space.provider != name)
@@ -133,10 +140,10 @@ def _embed(memory: Memory, sidecar: Sidecar, wanted: str, most: int | None) -> E
     from vaultmem.embedding.matrix import remove_strange_files
 
     reply = EmbedReply()
+    serving = serving_space(memory, sidecar)
     cache = memory.open_cache(create=True)
     assert cache is not None
     vectors = PassageVectors(sidecar)
-    serving = serving_space(memory, sidecar)
     # A search adds to the vectors that answer it; only `index` goes over to another model.
     added_to = serving if most is not None else None
     if serving is None:

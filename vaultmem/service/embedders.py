@@ -7,7 +7,7 @@ from vaultmem.embedding.embedder import Embedder, Options, Space
 from vaultmem.embedding.providers import provider
 from vaultmem.index.store import Sidecar
 from vaultmem.index.vectors import EMBEDDED_TEXT_VERSION, PassageVectors
-from vaultmem.model.errors import EmbedderUnavailable
+from vaultmem.model.errors import EmbedderUnavailable, SidecarDamaged
 from vaultmem.service.application import Memory
 from vaultmem.service.language import LEANING, english_share
 from vaultmem.service.settings import Settings
@@ -150,10 +150,16 @@ def serving_name(cache: EmbeddingCache, space: StoredSpace) -> str:
 def serving_space(memory: Memory, sidecar: Sidecar) -> StoredSpace | None:
     """The space whose vectors answer questions now; None when there is none."""
     cache = memory.open_cache()
-    name = PassageVectors(sidecar).serving
+    vectors = PassageVectors(sidecar)
+    # Read before the cache, in which rows are first: more slots than rows mean an older cache.
+    name, largest = vectors.serving, vectors.largest_slot()
     if cache is None or name is None:
         return None
-    return next((s for s in cache.spaces() if serving_name(cache, s) == name), None)
+    try:
+        spaces = cache.spaces()
+    except SidecarDamaged:
+        return None
+    return next((s for s in spaces if serving_name(cache, s) == name and s.slots > largest), None)
 
 
 def vector_extension_live(memory: Memory, space: StoredSpace) -> bool:

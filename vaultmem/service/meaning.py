@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from vaultmem.embedding.embedder import Vectors
     from vaultmem.embedding.matrix import Matrix
 
-# Of a longer question, such as a pasted log, the beginning is embedded: 16 windows of the built-in
-# model would take a second, and the words beyond these are not looked for either.
-QUESTION_CHARACTERS = 4_000
+# Of a longer question, such as a pasted log, the beginning is embedded, in half a second at worst;
+# a megabyte would take four. Words are not looked for much further down either.
+QUESTION_CHARACTERS = 2_000
 
 _BY_WORDS = "Searched by words."
 

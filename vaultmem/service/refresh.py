@@ -1,8 +1,11 @@
 """Freshness: the index looks at the vault before it answers, or the answer says it did not."""
 
+from contextlib import suppress
+
 from vaultmem.model.errors import (
     DiskFull,
     SidecarBusy,
+    SidecarDamaged,
     SidecarUnavailable,
     VaultEmpty,
     VaultUnreadable,
@@ -48,7 +51,11 @@ def make_ready(memory: Memory) -> tuple[str, ...]:
 
 
 def _embed_few(memory: Memory) -> None:
-    """Give a just edited note its vectors; a server is not waited for."""
-    if memory.settings["embedder.name"] != "ollama":
-        with memory.guarded():
-            embed_waiting(memory, most=FEW_TEXTS)
+    """Give a just edited note its vectors; a server is not waited for.
+
+    Where vectors cannot be kept the search goes on; it says itself what it had to do without.
+    """
+    if memory.settings["embedder.name"] == "ollama":
+        return
+    with suppress(SidecarBusy, SidecarDamaged, SidecarUnavailable, DiskFull), memory.guarded():
+        embed_waiting(memory, most=FEW_TEXTS)
