@@ -219,7 +219,8 @@ def stage_one(
     b, d = own("passage", found.chunk), own("vector", found.chunk)
     w, s = own("window", found.chunk), own("note", found.note)
     if words + meaning > 0:
-        lent = (words * b + meaning * d) / (words + meaning)
+        lends = meaning / GAMMA["vector"]  # no more than a passage does, for all its weight
+        lent = (words * b + lends * d) / (words + lends) if words else d
         w = lent if found.lone else w
         s = lent if found.only else s
     total = words * b + meaning * d + weights["window"] * w + weights["note"] * s
@@ -416,8 +417,7 @@ def test_an_only_passage_lends_by_the_trust_of_its_channels() -> None:
     only = [candidate(1, lone=True, only=True), candidate(2)]
     ranked = with_vectors(only, {1: 0.8, 2: 0.4}, {1: 1.0, 2: 4.0}, words_trust=0.2, trust=0.6)
     parts = next(s.parts for s in ranked if s.candidate.chunk == 1)
-    gamma = 0.6 * GAMMA["vector"]
-    lent = (0.2 * 0.25 + gamma * 1.0) / (0.2 + gamma)
+    lent = (0.2 * 0.25 + 0.6 * 1.0) / (0.2 + 0.6)
     assert parts == pytest.approx((0.25, 1.0, lent, lent))
 
 
@@ -428,8 +428,7 @@ def test_a_passage_found_by_meaning_alone_lends_that_to_its_window_and_note() ->
     assert (vector.scaled, vector.rank, vector.raw, vector.lent) == (1.0, 1, 0.8, False)
     assert window.lent
     assert note.lent
-    lent = GAMMA["vector"] / (1 + GAMMA["vector"])
-    assert (window.scaled, note.scaled) == pytest.approx((lent, lent))
+    assert (window.scaled, note.scaled) == pytest.approx((0.5, 0.5))
 
 
 @pytest.mark.parametrize("name", sorted(WEIGHTS))

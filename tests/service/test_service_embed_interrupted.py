@@ -230,6 +230,10 @@ def test_an_interruption_between_any_two_statements_leaves_true_vectors(
 
 # Files taken away
 
+in_use = pytest.mark.skipif(
+    sys.platform == "win32", reason="Windows does not let go of a file that is in use"
+)
+
 
 @pytest.fixture
 def half_done(open_vault: Open) -> Callable[[Callable[[], object]], Memory]:
@@ -252,6 +256,7 @@ def half_done(open_vault: Open) -> Callable[[Callable[[], object]], Memory]:
     return embed
 
 
+@in_use
 def test_a_cache_of_embeddings_that_is_deleted_meanwhile_is_made_anew_by_the_next_run(
     half_done: Callable[[Callable[[], object]], Memory],
 ) -> None:
@@ -269,6 +274,7 @@ def test_a_cache_of_embeddings_that_is_deleted_meanwhile_is_made_anew_by_the_nex
     assert_vectors_are_true(memory)
 
 
+@in_use
 def test_a_sidecar_that_is_rebuilt_meanwhile_gets_the_vectors_that_are_there(
     half_done: Callable[[Callable[[], object]], Memory], open_vault: Open
 ) -> None:
@@ -282,6 +288,7 @@ def test_a_sidecar_that_is_rebuilt_meanwhile_gets_the_vectors_that_are_there(
     assert_vectors_are_true(memory)
 
 
+@in_use
 def test_a_sidecar_that_is_deleted_meanwhile_is_named_and_made_anew(
     half_done: Callable[[Callable[[], object]], Memory],
 ) -> None:
@@ -298,6 +305,7 @@ def test_a_sidecar_that_is_deleted_meanwhile_is_named_and_made_anew(
     assert_vectors_are_true(memory)
 
 
+@in_use
 def test_a_whole_cache_folder_that_is_deleted_meanwhile_is_no_crash(
     half_done: Callable[[Callable[[], object]], Memory],
 ) -> None:

@@ -160,9 +160,8 @@ def test_a_hit_by_meaning_shows_its_vector_and_nothing_that_it_lacks(vault: Memo
     assert (passage.rank, passage.raw, passage.scaled, passage.lent) == (None, 0, 0, False)
     assert (vector.rank, vector.scaled, vector.lent) == (1, 1.0, False)
     assert 0.2 < vector.raw < 1
-    lent = WEIGHTS["vector"] / (1 + WEIGHTS["vector"])
     assert (window.lent, note.lent) == (True, True)
-    assert (window.scaled, note.scaled) == pytest.approx((lent, lent))
+    assert (window.scaled, note.scaled) == pytest.approx((0.5, 0.5))
     assert first.evidence.matched == ()
     assert first.evidence.missing == ("feline", "napping", "indoors")
 

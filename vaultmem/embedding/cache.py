@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -489,14 +490,14 @@ def _prepare(connection: apsw.Connection) -> None:
 
 
 def _load_extension(connection: apsw.Connection) -> bool:
-    try:
-        import sqlite_vec
-    except ImportError:
+    # Its package imports numpy, which takes longer than a search by words.
+    package = find_spec("sqlite_vec")
+    if package is None or package.origin is None:
         return False
     try:
         connection.enable_load_extension(True)
         try:
-            connection.load_extension(sqlite_vec.loadable_path())
+            connection.load_extension(str(Path(package.origin).with_name("vec0")))
         finally:
             connection.enable_load_extension(False)
     except (AttributeError, apsw.Error, OSError):

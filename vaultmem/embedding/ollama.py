@@ -33,6 +33,7 @@ from vaultmem.embedding.ollama_models import (
     known_model,
 )
 from vaultmem.embedding.ollama_window import budget, pieces
+from vaultmem.model.errors import QuestionRefused
 
 Seconds = Callable[[], float]
 
@@ -176,9 +177,10 @@ class OllamaEmbedder:
         else:
             row = average(found, self._checked(returned))
         if row.vector is None:
-            raise self._server.connection.unavailable(
+            told = self._server.connection.unavailable(
                 f"has no vector for this question: {row.reason}", "Ask in other words."
             )
+            raise QuestionRefused(str(told))
         self._confirm_weights(TRUST_SECONDS)
         return row.vector.astype(numpy.float32)
 

@@ -114,6 +114,10 @@ class WordPiece:
         self._of_short = lru_cache(CACHED_WORDS)(self._of_raw_word)
         self._of_cut = lru_cache(CACHED_WORDS)(self._cut)
 
+    def knows(self, word: str) -> bool:
+        """Whether the word, in any case, is one piece: a common English word or name."""
+        return word.lower() in self._starts
+
     def encode(self, text: str) -> list[int]:
         """Ids of the text's word pieces, without special tokens. Any string will do."""
         ids: list[int] = []
@@ -185,6 +189,11 @@ def minilm_wordpiece() -> WordPiece:
     """The vocabulary of all-MiniLM-L6-v2, read at the first call."""
     listed = files("vaultmem.embedding").joinpath("minilm-vocabulary", "vocab.txt")
     return WordPiece(listed.read_text("utf-8").rstrip("\n").split("\n"))
+
+
+def is_common_word(word: str) -> bool:
+    """Whether the vocabulary of the built-in model holds this word whole."""
+    return minilm_wordpiece().knows(word)
 
 
 def fertility(text: str) -> float | None:

@@ -315,33 +315,33 @@ class Lookup:
         }
 
     def slots_of(self, chunk_ids: Iterable[int]) -> dict[int, int]:
-        """chunk id -> slot of its vector, for those that have one."""
+        """chunk id -> slot of its vector, for those that have one, and words of their own."""
         return dict(
             self._db.execute(
                 "SELECT c.id, c.slot FROM json_each(?) AS wanted CROSS JOIN chunk c "
-                "ON c.id = wanted.value WHERE c.slot IS NOT NULL",
+                "ON c.id = wanted.value WHERE c.slot IS NOT NULL AND c.speaks",
                 (json.dumps(list(chunk_ids)),),
             )
         )
 
     def slots_in(self, scope: Scope) -> list[int]:
-        """Slots of the passages of the notes in scope."""
+        """Slots of the passages in scope that have words of their own."""
         return [
             slot
             for (slot,) in self._db.execute(
-                "SELECT DISTINCT slot FROM chunk WHERE slot IS NOT NULL "
+                "SELECT DISTINCT slot FROM chunk WHERE slot IS NOT NULL AND speaks "
                 f"AND note IN ({scope.condition})",
                 scope.parameters,
             )
         ]
 
     def chunks_at(self, slots: Iterable[int], scope: Scope | None) -> list[tuple[int, int]]:
-        """(chunk id, slot) of the passages in scope that have one of these vectors."""
-        condition = f"WHERE c.note IN ({scope.condition})" if scope is not None else ""
+        """(chunk id, slot) of the passages in scope with one of these vectors, and with words."""
+        condition = f"AND c.note IN ({scope.condition})" if scope is not None else ""
         return list(
             self._db.execute(
                 "SELECT c.id, c.slot FROM json_each(?) AS wanted CROSS JOIN chunk c "
-                f"ON c.slot = wanted.value {condition}",
+                f"ON c.slot = wanted.value WHERE c.speaks {condition}",
                 (json.dumps(list(slots)), *(scope.parameters if scope is not None else ())),
             )
         )

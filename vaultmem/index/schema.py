@@ -63,6 +63,7 @@ CREATE TABLE chunk (
     lone INTEGER NOT NULL,
     text TEXT NOT NULL,
     text_hash BLOB NOT NULL,
+    speaks INTEGER NOT NULL DEFAULT 1,
     slot INTEGER
 ) STRICT;
 CREATE INDEX chunk_of_note ON chunk (note, ordinal);
@@ -120,7 +121,9 @@ CREATE TABLE scan_problem (
 """
 
 # `chunk.slot` is the number of the passage's vector in the cache of embeddings, in the space that
-# the meta value `vectors` names; NULL until there is one (vectors.py).
+# the meta value `vectors` names; NULL until there is one (vectors.py). `chunk.speaks` says whether
+# it has words below its headings: the vector of a bare heading, or of nothing, is near everything
+# that is short.
 
 # Made when a first build is done: sorting once is cheaper than inserting in order.
 LATE_INDEXES = """

@@ -8,7 +8,7 @@ import apsw
 
 from vaultmem.index.documents import COLUMNS, Documents, Row, SearchedFields, documents
 from vaultmem.index.store import Sidecar
-from vaultmem.index.vectors import embedded_hash, forget_centroid
+from vaultmem.index.vectors import embedded_hash, forget_centroid, speaks
 from vaultmem.model.chunk import Chunk
 from vaultmem.model.delta import FileState, StoredFile
 from vaultmem.model.note import Link, Note, Problem
@@ -315,14 +315,17 @@ def _put_chunks(
             next_id += 1
             trail = _json(chunk.trail)
             fresh.append(
-                (chunk_id, note_id, *place, chunk.key, trail, chunk.text, embedded_hash(chunk))
+                (
+                    *(chunk_id, note_id, *place, chunk.key, trail, chunk.text),
+                    *(embedded_hash(chunk), int(speaks(chunk))),
+                )
             )
         ids.append(chunk_id)
     if fresh:
         db.executemany(
             "INSERT INTO chunk (id, note, ordinal, first_line, last_line, start, end, body, "
-            "pieces, lone, key, trail, text, text_hash) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "pieces, lone, key, trail, text, text_hash, speaks) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             fresh,
         )
     was = old.documents if old else None

@@ -5,6 +5,7 @@ file's name: a rename would then cost an embedding, and words find titles anyway
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -17,6 +18,8 @@ from vaultmem.vault.prose import prose
 
 # Bump when the text that is embedded changes: its vectors are then another space.
 EMBEDDED_TEXT_VERSION = 1
+
+_WORD = re.compile(r"[^\W_]")
 
 _SERVING = "vectors"
 _CENTROID = "centroid"
@@ -45,6 +48,11 @@ def embedded_hash(chunk: Chunk) -> bytes:
     return sha256(source.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
+def speaks(chunk: Chunk) -> bool:
+    """Whether a passage has words of its own below its headings."""
+    return _WORD.search(chunk.text, chunk.body) is not None
+
+
 def _source(trail: Sequence[str], body: str) -> str:
     return "\n".join([" > ".join(trail), body.strip()]).strip()
 
@@ -66,10 +74,14 @@ class PassageVectors:
         """The name of the space whose slots the passages carry; None for no space."""
         return self._sidecar.meta(_SERVING)
 
-    def serve(self, name: str) -> None:
-        """Let the passages carry slots of another space; they have none to begin with."""
+    def serve(self, name: str, slots: Iterable[tuple[bytes, int]] = ()) -> None:
+        """Let the passages carry slots of another space: these, all at once, and no others."""
         with self._sidecar.transaction() as db:
             db.execute("UPDATE chunk SET slot = NULL WHERE slot IS NOT NULL")
+            db.executemany(
+                "UPDATE chunk SET slot = ? WHERE text_hash = ?",
+                [(slot, text_hash) for text_hash, slot in slots],
+            )
             forget_centroid(db)
             self._sidecar.set_meta(_SERVING, name)
 
@@ -141,11 +153,11 @@ class PassageVectors:
         return found
 
     def sample(self, count: int) -> list[str]:
-        """Texts of passages, as good as chosen by lot, yet always the same ones."""
+        """Texts of passages, as good as chosen by lot, yet always the same ones; each once."""
         return [
             text
             for (text,) in self._db.execute(
-                "SELECT text FROM chunk ORDER BY text_hash LIMIT ?", (count,)
+                "SELECT text FROM chunk GROUP BY text_hash ORDER BY text_hash LIMIT ?", (count,)
             )
         ]
 

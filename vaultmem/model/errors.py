@@ -143,6 +143,10 @@ class EmbedderUnavailable(VaultmemError):
     code = "embedder-unavailable"
 
 
+class QuestionRefused(EmbedderUnavailable):
+    """The model has no vector for this one question; others it answers."""
+
+
 def all_errors() -> tuple[type[VaultmemError], ...]:
     """Every error kind, by exit code: the source of the help text and of docs/exit-codes.md."""
     return tuple(sorted(VaultmemError.__subclasses__(), key=lambda kind: kind.exit_code))

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 class ChannelScore:
     """How one channel saw a passage."""
 
-    channel: str  # "passage", "window", "note"; later "vector", "graph", …
+    channel: str  # "passage", "vector", "window", "note"; later "graph", …
     rank: int | None  # 1-based place in the channel's list; None when it was not in it
     raw: float  # the channel's own score, larger is better
     scaled: float  # 0 to 1, on the scale the channels share
+    weight: float = 1.0  # what `scaled` counts for in this query
     lent: bool = False  # not its own: the lone rule gave it the passage's score
 
 

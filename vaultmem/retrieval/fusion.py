@@ -142,6 +142,7 @@ class Scored:
                     rank=source.ranks.get(key),
                     raw=source.scores.get(key, 0.0),
                     scaled=scaled,
+                    weight=source.weight,
                     lent=lends and alone and source.name not in _OWN,
                 )
             )
@@ -223,7 +224,10 @@ def _lend(
     if passage is None or vector is None:
         mixed = passage if vector is None else vector
     else:
+        # The vector lends no more than the passage: a neighbour without the word would else beat
+        # the one short note that holds it (25 of 300 words that a single note holds).
         b, d = weights["passage"], weights["vector"]
+        d *= min(1.0, WEIGHTS["passage"] / WEIGHTS["vector"])
         mixed = [(b * x + d * y) / (b + d) for x, y in zip(passage, vector, strict=True)]
     for source, column in zip(sources, columns, strict=True):
         if source.name in _OWN:

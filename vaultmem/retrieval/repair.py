@@ -6,7 +6,7 @@ that the index knows only as a beginning is looked for as a prefix.
 """
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from vaultmem.index.lookup import Lookup
@@ -32,8 +32,13 @@ _ENDINGS = (
 )  # fmt: skip
 
 
-def repair(query: Query, lookup: Lookup) -> tuple[Query, dict[str, str]]:
-    """The query with repaired words, and word -> what it is also looked for as."""
+def repair(
+    query: Query, lookup: Lookup, correct: Callable[[str], bool] = lambda word: False
+) -> tuple[Query, dict[str, str]]:
+    """The query with repaired words, and word -> what it is also looked for as.
+
+    correct: says of a word that it needs no repair though no note holds it.
+    """
     repaired: dict[str, str] = {}
     words: list[Word] = []
     unknown: list[Word] = []
@@ -42,7 +47,7 @@ def repair(query: Query, lookup: Lookup) -> tuple[Query, dict[str, str]]:
         if not word.phrase and not lookup.document_frequency(word):
             unknown.append(word)
             if len(unknown) <= MAX_REPAIRS:
-                better = _repaired_forms(word, lookup)
+                better = () if correct(word.forms[0]) else _repaired_forms(word, lookup)
         if better:
             repaired[word.text] = ", ".join(better)
         words.append(replace(word, forms=(*word.forms, *better)))

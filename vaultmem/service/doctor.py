@@ -13,7 +13,9 @@ from vaultmem.service.application import Memory
 from vaultmem.service.embedders import (
     WISH,
     advice,
+    answering_space,
     chosen_name,
+    end_outage,
     open_embedder,
     serving_space,
     vector_extension_live,
@@ -140,7 +142,15 @@ def _embedder(memory: Memory) -> Check:
         vector = embedder.embed_query("Is anybody there?")
     except EmbedderUnavailable as error:
         return Check("embedder", False, str(error), "Until then, search goes by words alone.")
+    end_outage(memory, chosen)
     detail = f"{embedder.space.model} answers with {len(vector)} dimensions"
+    serving = answering_space(memory, sidecar)
+    if (
+        serving is not None
+        and serving.space.provider == embedder.space.provider
+        and serving.space != embedder.space
+    ):
+        return Check("embedder", False, f"{detail}; the vectors are another model's", _REEMBED)
     better = advice(memory, sidecar)
     return Check("embedder", not better, better or detail, better and _MULTILINGUAL)
 
@@ -155,8 +165,8 @@ def _vectors(memory: Memory) -> Check:
     if sidecar is None or memory.settings["embedder.name"] == "none":
         return Check("vectors", True, "None are asked for", "")
     lookup = Lookup(sidecar)
-    total, there = lookup.chunk_count(), lookup.vector_count()
     space = serving_space(memory, sidecar)
+    total, there = lookup.chunk_count(), lookup.vector_count() if space is not None else 0
     model = f" by {space.space.model}" if space is not None else ""
     detail = f"{there:,} of {total:,} passages are embedded{model}"
     if there < total:

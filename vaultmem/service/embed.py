@@ -7,7 +7,7 @@ run loses the vectors that were being computed, none that were kept.
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from vaultmem.embedding.cache import EmbeddingCache, Row, StoredSpace
 from vaultmem.embedding.embedder import Embedded, Embedder, Languages
@@ -21,6 +21,7 @@ from vaultmem.service.embedders import (
     WISH,
     advice,
     chosen_name,
+    end_outage,
     open_embedder,
     remember_outage,
     serving_name,
@@ -57,7 +58,7 @@ class EmbedReply:
     embedded: int = 0  # vectors computed
     waiting: int = 0  # texts still without one
     advice: str = ""  # what would serve this vault better; "" for nothing
-    problem: str = ""  # why they are; "" when nothing went wrong
+    problem: str = ""  # why texts are left without one; "" when nothing went wrong
     failed: int = 0  # texts that the model refuses
     truncated: int = 0  # texts that the model saw only a part of
 
@@ -72,7 +73,6 @@ class _Work:
     space: StoredSpace
     reply: EmbedReply
     unsettled: int = 0
-    refused: set[bytes] = field(default_factory=set)
 
 
 def embed_waiting(memory: Memory, *, most: int | None = None) -> EmbedReply:
@@ -161,7 +161,7 @@ def _embed(memory: Memory, sidecar: Sidecar, wanted: str, most: int | None) -> E
             reply.advice = advice(memory, sidecar)
             _let_go_of_server(memory, name)
         embedder = open_embedder(memory, name, ask_again=most is None)
-        cache.end_outage(name)
+        end_outage(memory, name)
         space = cache.add(embedder.space, RULES)
         if serving is None:
             _serve(cache, space, vectors)
@@ -218,9 +218,8 @@ def _most_known(cache: EmbeddingCache, vectors: PassageVectors) -> StoredSpace |
 
 
 def _serve(cache: EmbeddingCache, space: StoredSpace, vectors: PassageVectors) -> None:
-    """Let a space answer from now on."""
-    vectors.serve(serving_name(cache, space))
-    _attach_known(cache, space, vectors)
+    """Let a space answer from now on, with all its vectors at once."""
+    vectors.serve(serving_name(cache, space), cache.known(space.id, vectors.hashes()).items())
 
 
 def _attach_known(cache: EmbeddingCache, space: StoredSpace, vectors: PassageVectors) -> None:

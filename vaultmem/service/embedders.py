@@ -1,13 +1,19 @@
 """Which embedder a vault uses, and opening it."""
 
 import json
+import os
 
 from vaultmem.embedding.cache import EmbeddingCache, StoredSpace
 from vaultmem.embedding.embedder import Embedder, Options, Space
 from vaultmem.embedding.providers import provider
-from vaultmem.index.store import Sidecar
+from vaultmem.index.store import Sidecar, sidecar_errors
 from vaultmem.index.vectors import EMBEDDED_TEXT_VERSION, PassageVectors
-from vaultmem.model.errors import EmbedderUnavailable, SidecarDamaged
+from vaultmem.model.errors import (
+    EmbedderUnavailable,
+    SidecarBusy,
+    SidecarDamaged,
+    SidecarUnavailable,
+)
 from vaultmem.service.application import Memory
 from vaultmem.service.language import LEANING, english_share
 from vaultmem.service.settings import Settings
@@ -37,9 +43,8 @@ def chosen_name(memory: Memory, sidecar: Sidecar) -> str | None:
     if not provider("multilingual").installed():
         return "minilm"
     serving = serving_space(memory, sidecar)
-    leaning = 0.0
-    if serving is not None:
-        leaning = LEANING if serving.space.provider == "minilm" else -LEANING
+    now = serving.space.provider if serving is not None else ""
+    leaning = {"minilm": LEANING, "multilingual": -LEANING}.get(now, 0.0)
     return "minilm" if english_share(sidecar) + leaning >= 0.5 else "multilingual"
 
 
@@ -109,18 +114,24 @@ def open_embedder(
 
 def embedder_of(memory: Memory, space: Space) -> Embedder:
     """The embedder that makes vectors of this very space. Raises EmbedderUnavailable."""
-    wanted = options(memory.settings)
+    wanted = None  # the very one that `index` uses: a model is not loaded twice
     if space.provider == "ollama":
+        chosen = options(memory.settings)
         wanted = Options(
             model=space.model,
-            host=wanted.host,
-            dimension=space.dimension if wanted.dimension else 0,
-            keep_alive=wanted.keep_alive,
-            timeout=wanted.timeout,
+            host=chosen.host,
+            dimension=space.dimension if chosen.dimension else 0,
+            keep_alive=chosen.keep_alive,
+            timeout=chosen.timeout,
             query_prefix=space.query_prefix,
             document_prefix=space.document_prefix,
         )
+    known = list(memory.embedders.values())
     embedder = open_embedder(memory, space.provider, wanted)
+    if embedder.space != space and embedder in known:
+        # What a server has under this name may have changed since it was opened, like the vectors.
+        let_go(memory, embedder)
+        embedder = open_embedder(memory, space.provider, wanted)
     if embedder.space != space:
         raise EmbedderUnavailable(
             f"The model {space.model} is another one than the vectors were made with. "
@@ -129,17 +140,38 @@ def embedder_of(memory: Memory, space: Space) -> Embedder:
     return embedder
 
 
+def let_go(memory: Memory, embedder: Embedder) -> None:
+    """Close an embedder; whoever wants it opens it anew."""
+    for key in [key for key, opened in memory.embedders.items() if opened is embedder]:
+        del memory.embedders[key]
+    embedder.close()
+
+
 def recent_outage(memory: Memory, name: str) -> str | None:
     """Why a server is not asked again yet."""
     cache = memory.open_cache() if name == "ollama" else None
-    return cache.outage(name, memory.clock.now_ns()) if cache is not None else None
+    if cache is None:
+        return None
+    return cache.outage(_server(memory, name), memory.clock.now_ns())
 
 
 def remember_outage(memory: Memory, name: str, reason: str) -> None:
     """A server did not answer: spare the next questions the wait."""
     cache = memory.open_cache(create=memory.folder.is_dir()) if name == "ollama" else None
     if cache is not None:
-        cache.put_outage(name, memory.clock.now_ns() + OUTAGE_NS, reason)
+        cache.put_outage(_server(memory, name), memory.clock.now_ns() + OUTAGE_NS, reason)
+
+
+def end_outage(memory: Memory, name: str) -> None:
+    """A server has answered: searches may ask it again."""
+    cache = memory.open_cache() if name == "ollama" else None
+    if cache is not None:
+        cache.end_outage(_server(memory, name))
+
+
+def _server(memory: Memory, name: str) -> str:
+    """What an outage is of: another address is another server."""
+    return f"{name} {memory.settings['embedder.host'] or os.environ.get('OLLAMA_HOST', '')}"
 
 
 def serving_name(cache: EmbeddingCache, space: StoredSpace) -> str:
@@ -160,6 +192,15 @@ def serving_space(memory: Memory, sidecar: Sidecar) -> StoredSpace | None:
     except SidecarDamaged:
         return None
     return next((s for s in spaces if serving_name(cache, s) == name and s.slots > largest), None)
+
+
+def answering_space(memory: Memory, sidecar: Sidecar) -> StoredSpace | None:
+    """`serving_space`, or None where the vectors cannot be read either."""
+    try:
+        with sidecar_errors(memory.folder):
+            return serving_space(memory, sidecar)
+    except (SidecarBusy, SidecarDamaged, SidecarUnavailable):
+        return None
 
 
 def vector_extension_live(memory: Memory, space: StoredSpace) -> bool:

@@ -10,6 +10,7 @@ from vaultmem.index.vectors import PassageVectors
 from vaultmem.model.errors import (
     DiskFull,
     EmbedderUnavailable,
+    QuestionRefused,
     SidecarBusy,
     SidecarDamaged,
     SidecarUnavailable,
@@ -18,6 +19,7 @@ from vaultmem.retrieval.meaning import Meaning, Question
 from vaultmem.service.application import Memory
 from vaultmem.service.embedders import (
     embedder_of,
+    let_go,
     recent_outage,
     remember_outage,
     serving_name,
@@ -96,10 +98,11 @@ def _asked(memory: Memory, embedder: Embedder, text: str) -> "Vectors":
         raise EmbedderUnavailable(down)
     try:
         return embedder.embed_query(text)
+    except QuestionRefused:
+        raise
     except EmbedderUnavailable as error:
         # It is opened anew when it is asked again: it may have other weights by then.
-        for key in [key for key, opened in memory.embedders.items() if opened is embedder]:
-            memory.embedders.pop(key).close()
+        let_go(memory, embedder)
         remember_outage(memory, name, str(error))
         raise
 

@@ -18,8 +18,10 @@ from vaultmem.service.operations.index import COMPLETE, PATIENCE_SECONDS, IndexR
 FEW_TEXTS = 8
 
 
-def make_ready(memory: Memory) -> tuple[str, ...]:
+def make_ready(memory: Memory, *, vectors: bool = False) -> tuple[str, ...]:
     """An index to answer from: made if there is none, refreshed if that is quick.
+
+    vectors: whether the answer takes vectors; a just edited note then gets its own.
 
     Returns the reasons why the answer may be out of date; empty when it is not.
     Raises what `index` raises when there is nothing to answer from.
@@ -30,7 +32,8 @@ def make_ready(memory: Memory) -> tuple[str, ...]:
         partial = sidecar is not None and sidecar.meta(COMPLETE) is None
     if sidecar is None:
         index(memory, IndexRequest(embed=False))
-        _embed_few(memory)
+        if vectors:
+            _embed_few(memory)
         return ()
     missing = ("The index is not complete yet; notes are missing from it.",) if partial else ()
     wish = memory.settings["search.refresh"]
@@ -46,7 +49,8 @@ def make_ready(memory: Memory) -> tuple[str, ...]:
         index(memory, IndexRequest(embed=False))
     except (SidecarBusy, SidecarUnavailable, DiskFull, VaultEmpty, VaultUnreadable) as error:
         return (str(error), *missing)
-    _embed_few(memory)
+    if vectors:
+        _embed_few(memory)
     return ()
 
 

@@ -90,10 +90,11 @@ def _hit(number: int, hit: Hit) -> Iterator[str]:
 def _evidence(hit: Hit) -> Iterator[str]:
     for channel in hit.evidence.channels:
         rank = f"rank {channel.rank}" if channel.rank is not None else "not ranked"
-        lent = ", lent by the passage" if channel.lent else ""
+        lent = ", lent by the passage's own" if channel.lent else ""
+        weight = f" x {channel.weight:.2g}" if channel.weight != 1 else ""
         measure = "cosine" if channel.channel == "vector" else "bm25"
         yield (
-            f"     {channel.channel}: {channel.scaled:.3f} "
+            f"     {channel.channel}: {channel.scaled:.3f}{weight} "
             f"({rank}, {measure} {channel.raw:.3f}{lent})"
         )
     for name, value in hit.evidence.boosts.items():

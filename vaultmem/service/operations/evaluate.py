@@ -158,7 +158,7 @@ def evaluate(memory: Memory, request: EvaluateRequest) -> EvaluateReply:
     """
     started = memory.clock.elapsed()
     asked, skipped = _parsed(request.questions)
-    degraded = make_ready(memory)
+    degraded = make_ready(memory, vectors=True)
     with memory.guarded():
         questions, lost, missing = _resolved(memory.lookup(), asked)
     skipped = sorted([*skipped, *lost], key=lambda remark: remark.line)

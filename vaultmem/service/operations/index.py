@@ -22,7 +22,7 @@ from vaultmem.index.update import (
 )
 from vaultmem.index.vectors import PassageVectors
 from vaultmem.model.delta import Delta, Snapshot, Suspects
-from vaultmem.model.errors import VaultEmpty, VaultUnreadable
+from vaultmem.model.errors import SidecarUnavailable, VaultEmpty, VaultUnreadable
 from vaultmem.model.note import Problem
 from vaultmem.service.application import Memory
 from vaultmem.service.embed import embed_waiting
@@ -124,13 +124,19 @@ def index(memory: Memory, request: IndexRequest) -> IndexReply:
                 counts, reused = _Run(memory, sidecar, snapshot, door).carry_out(looked)
         # The vault is searchable by words from here on; other processes may index meanwhile.
         embedder, embedded = _embed(memory) if request.embed else (None, 0)
-        sidecar = memory.open_sidecar() or sidecar
-        lookup = Lookup(sidecar)
+        # It may have been rebuilt meanwhile, or removed.
+        current = memory.open_sidecar()
+        if current is None:
+            raise SidecarUnavailable(
+                f"The index in {memory.folder} was removed while vectors were computed for it. "
+                "Run `vaultmem index` again."
+            )
+        lookup = Lookup(current)
         return IndexReply(
             vault=str(memory.vault),
             notes=counts,
             chunks=ChunkCounts(
-                lookup.chunk_count(), embedded, reused, PassageVectors(sidecar).waiting_count()
+                lookup.chunk_count(), embedded, reused, PassageVectors(current).waiting_count()
             ),
             embedder=embedder,
             problems=tuple(lookup.problems()),

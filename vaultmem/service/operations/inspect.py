@@ -8,6 +8,7 @@ from vaultmem.model.delta import Snapshot
 from vaultmem.model.errors import NoteNotFound
 from vaultmem.model.note import Problem
 from vaultmem.service.application import Memory
+from vaultmem.service.embedders import answering_space
 from vaultmem.service.find_note import find_note, refuse_traversal
 from vaultmem.service.operations.index import look
 from vaultmem.vault.paths import is_hidden, is_note, vault_path
@@ -59,6 +60,9 @@ def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
             return _indexed(
                 lookup,
                 found,
+                vectors=lookup.vector_count(found.id)
+                if answering_space(memory, sidecar) is not None
+                else 0,
                 current=snapshot.notes.get(found.path) == stored.state,
                 present=found.path in snapshot.notes,
                 unlisted=any(
@@ -112,10 +116,16 @@ def _found(lookup: Lookup | None, given: str) -> FoundNote | None:
 
 
 def _indexed(
-    lookup: Lookup, found: FoundNote, *, current: bool, present: bool, unlisted: bool
+    lookup: Lookup,
+    found: FoundNote,
+    *,
+    vectors: int,
+    current: bool,
+    present: bool,
+    unlisted: bool,
 ) -> InspectReply:
     problems = tuple(lookup.problems(found.path))
-    chunks, vectors = lookup.chunk_count(found.id), lookup.vector_count(found.id)
+    chunks = lookup.chunk_count(found.id)
     reasons = [f"It is indexed, in {chunks} passage{'' if chunks == 1 else 's'}."]
     if not present and unlisted:
         reasons.append("Its folder cannot be listed now; what is indexed is kept.")

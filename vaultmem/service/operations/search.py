@@ -58,7 +58,6 @@ def search(memory: Memory, request: SearchRequest) -> SearchReply:
     mode = _mode(memory, request)
     degraded: tuple[str, ...] = ()
     if mode is Mode.GRAPH:
-        degraded += ("There is no graph yet; searched by words and meaning.",)
         mode = Mode.HYBRID
     if limit > MAX_LIMIT:
         degraded += (f"No more than {MAX_LIMIT:,} hits are given at once.",)
@@ -70,16 +69,20 @@ def search(memory: Memory, request: SearchRequest) -> SearchReply:
         after=_day("after", request.after, last=False),
         before=_day("before", request.before, last=True),
     )
-    degraded += make_ready(memory)
+    query = parse_query(request.query, filters)
+    by_meaning = mode is not Mode.KEYWORD and bool(query.asked) and "vector" not in request.without
+    degraded += make_ready(memory, vectors=by_meaning)
     with memory.guarded():
         lookup = memory.lookup()
-        query = parse_query(request.query, filters)
         meaning = None
-        if mode is not Mode.KEYWORD and query.asked and "vector" not in request.without:
+        if by_meaning:
             meaning, reasons = open_meaning(memory, lookup, query.asked)
             degraded += reasons
             if meaning is None:
                 mode = Mode.KEYWORD
+        if request.mode == Mode.GRAPH:
+            used = "words" if meaning is None else "words and meaning"
+            degraded = (f"There is no graph yet; searched by {used}.", *degraded)
         means = Means(
             meaning=meaning,
             words=mode is not Mode.SEMANTIC or meaning is None,

@@ -12,7 +12,7 @@ from vaultmem.model.errors import (
 )
 from vaultmem.service.application import Memory
 from vaultmem.service.doctor import Check, run_checks
-from vaultmem.service.embedders import serving_space, vector_extension_live
+from vaultmem.service.embedders import answering_space, vector_extension_live
 from vaultmem.service.operations.index import look
 from vaultmem.service.settings import SETTINGS
 from vaultmem.vault.delta import count_waiting
@@ -86,13 +86,14 @@ def _status(memory: Memory, request: StatusRequest, checks: tuple[Check, ...]) -
         sidecar = memory.open_sidecar()
         lookup = memory.lookup() if sidecar is not None else None
         waiting = waiting_notes(memory)
+        vectors = _vector_state(memory, sidecar)
         return StatusReply(
             vault=str(memory.vault),
             sidecar=str(memory.folder / SIDECAR_NAME),
             notes=lookup.note_count() if lookup else 0,
             chunks=lookup.chunk_count() if lookup else 0,
-            vectors=lookup.vector_count() if lookup else 0,
-            embedder=_vector_state(memory, sidecar),
+            vectors=lookup.vector_count() if lookup and vectors is not None else 0,
+            embedder=vectors,
             problems=len(lookup.problems()) if lookup else 0,
             fresh=lookup is not None and waiting == 0,
             waiting=max(waiting, 0),
@@ -104,7 +105,7 @@ def _status(memory: Memory, request: StatusRequest, checks: tuple[Check, ...]) -
 
 
 def _vector_state(memory: Memory, sidecar: Sidecar | None) -> VectorState | None:
-    space = serving_space(memory, sidecar) if sidecar is not None else None
+    space = answering_space(memory, sidecar) if sidecar is not None else None
     if space is None:
         return None
     return VectorState(
