@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from vaultmem.embedding.embedder import Options
 from vaultmem.embedding.minilm import open_minilm

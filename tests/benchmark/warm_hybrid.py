@@ -20,9 +20,11 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vaultmem.embedding.cache import EmbeddingCache, Row, StoredSpace
 from vaultmem.embedding.quantise import quantise
@@ -58,14 +60,17 @@ def main() -> int:
         questions = list(made_up_questions(memory, arguments.searches + 1))
         figures: dict[str, object] = {"passages": passages, "searches": arguments.searches}
         for mode in ("hybrid", "keyword", "semantic"):
-            figures[mode] = timed(
-                lambda text, mode=mode: search(memory, SearchRequest(text, mode=mode)), questions
-            )
+            figures[mode] = timed(partial(ask, memory, mode), questions)
         figures["sqlite-vec alone"] = sqlite_vec_alone(memory, questions)
     finally:
         memory.close()
     print(json.dumps(figures))
     return 0
+
+
+def ask(memory: Memory, mode: str, text: str) -> None:
+    """One search."""
+    search(memory, SearchRequest(text, mode=mode))
 
 
 def prepare(memory: Memory) -> int:
@@ -93,9 +98,10 @@ def prepare(memory: Memory) -> int:
     return PassageVectors(sidecar).count()
 
 
-def unit(rows: np.ndarray) -> np.ndarray:
+def unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rows at unit length."""
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    lengths: NDArray[np.float64] = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / lengths
 
 
 def made_up_questions(memory: Memory, count: int) -> Iterator[str]:
@@ -150,7 +156,7 @@ def nearest(cache: EmbeddingCache, space: StoredSpace, codes: bytes) -> list[int
     statement = (
         f"SELECT slot FROM {table} WHERE embedding MATCH vec_int8(?) AND k = 200 ORDER BY distance"
     )
-    return [slot for (slot,) in cache.query(statement, (codes,))]
+    return [int(str(slot)) for (slot,) in cache.query(statement, (codes,))]
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """When meaning cannot answer, words do, with the reason; and nobody waits for it twice."""
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import apsw
 import pytest
+from ollama_server import Fault, Model, OllamaServer
 
 from vaultmem.embedding import cache
 from vaultmem.embedding.cache import CACHE_NAME
@@ -18,9 +18,6 @@ from vaultmem.service.doctor import Check
 from vaultmem.service.operations.index import IndexReply, IndexRequest, index
 from vaultmem.service.operations.search import SearchReply, SearchRequest, search
 from vaultmem.service.operations.status import StatusReply, StatusRequest, status
-
-sys.path.append(str(Path(__file__).parents[1] / "embedding"))
-from ollama_server import Fault, Model, OllamaServer
 
 Open = Callable[..., Memory]
 

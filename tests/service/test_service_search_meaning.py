@@ -198,6 +198,37 @@ def test_a_passage_with_neighbours_is_lent_nothing(vault: Memory) -> None:
     assert repair.evidence.channels[1].rank == 1
 
 
+# How sure a hit is
+
+
+@pytest.mark.parametrize(
+    "question", ["feline napping indoors", "declaring earnings to authorities"]
+)
+@pytest.mark.parametrize("mode", ["hybrid", "semantic"])
+def test_a_near_hit_is_no_weak_one_though_it_holds_no_word_of_the_question(
+    vault: Memory, question: str, mode: str
+) -> None:
+    (first, *others) = ask(vault, question, mode=mode).hits
+    assert (first.weak, first.evidence.coverage) == (False, 0)
+    assert all(hit.weak for hit in others)
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "semantic"])
+@pytest.mark.parametrize(
+    "question",
+    ["capital of Mongolia", "who won the world cup", "florbing the wuzzle krant", "???"],
+)
+def test_what_is_merely_nearest_is_weak(vault: Memory, question: str, mode: str) -> None:
+    reply = ask(vault, question, mode=mode)
+    assert reply.hits
+    assert all(hit.weak for hit in reply.hits)
+
+
+def test_words_make_a_hit_sure_without_nearness(vault: Memory) -> None:
+    (first, *_) = ask(vault, "answering machine", mode="hybrid").hits
+    assert (first.path, first.weak) == ("Work/Holiday.md", False)
+
+
 # Filters
 
 

@@ -297,7 +297,7 @@ def test_words_are_found_while_another_process_embeds(interrupted: Embedded) -> 
 
 def test_a_second_embedder_is_told_in_one_line(interrupted: Embedded) -> None:
     second = interrupted.meanwhile["second"]
-    assert second.code == 15
+    assert second.code == 11  # busy, and not that no model could be used
     assert "Another vaultmem process is embedding" in second.err
     assert second.err.count("\n") == 1
     assert counts(second.json()) == (LONG, 0, LONG)

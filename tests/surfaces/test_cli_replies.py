@@ -481,7 +481,10 @@ def test_config_lists_every_setting_with_its_variable(sample: CommandLine) -> No
 def test_doctor_gives_each_check_a_stable_id_and_a_failing_one_a_fix(sample: CommandLine) -> None:
     checks = sample.reply("doctor")["checks"]
     ids = [check["id"] for check in checks]
-    assert ids == ["python", "sqlite", "vault", "cache-folder", "sidecar", "fresh", "problems"]
+    assert ids == [
+        *("python", "sqlite", "vault", "cache-folder", "sidecar", "fresh"),
+        *("embedder", "vectors", "vector-search", "problems"),
+    ]
     assert [check["id"] for check in checks if check["ok"] == bool(check["fix"])] == []
 
 

@@ -8,7 +8,7 @@ where one thread a product makes 25). Threads over texts use the cores better.
 
 import os
 
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 
 def usable_cores() -> int:

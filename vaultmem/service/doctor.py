@@ -166,7 +166,7 @@ _MULTILINGUAL = (
 def _vectors(memory: Memory) -> Check:
     sidecar = memory.open_sidecar()
     if sidecar is None or memory.settings["embedder.name"] == "none":
-        return Check("vectors", True, "None are asked for", "")
+        return Check("vectors", True, "No vectors are asked for", "")
     lookup = Lookup(sidecar)
     space = serving_space(memory, sidecar)
     total, there = lookup.chunk_count(), lookup.vector_count() if space is not None else 0
