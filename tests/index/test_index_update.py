@@ -86,7 +86,8 @@ import sys
 from vaultmem.service.application import open_memory
 from vaultmem.service.operations.index import IndexRequest, index
 from vaultmem.service.settings import load_settings
-memory = open_memory(load_settings(sys.argv[1], sys.argv[2], environment={"VAULTMEM_EMBEDDER_NAME": "none"}))
+by_words = {"VAULTMEM_EMBEDDER_NAME": "none"}
+memory = open_memory(load_settings(sys.argv[1], sys.argv[2], environment=by_words))
 counts = index(memory, IndexRequest()).notes
 memory.close()
 print(counts.total, counts.unchanged, "markdown_it" in sys.modules, "yaml" in sys.modules)
