@@ -23,7 +23,7 @@ def test_there_is_source_to_judge() -> None:
 
 # Files are opened, made and removed in few places
 
-# (module -> calls): vault/read.py reads notes, embedding/minilm.py, multilingual.py and wordpiece.py
+# (module -> calls): vault/read.py reads notes, minilm.py, multilingual.py and wordpiece.py
 # their models, the others write the sidecar, the cache of embeddings and its copy, the
 # demonstration's copy and the doctor's probe. The command line opens the null device when its
 # reader has gone.
