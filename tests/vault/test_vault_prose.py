@@ -28,6 +28,10 @@ from vaultmem.vault.prose import prose
         ("x | y stays where no table is", "x | y stays where no table is"),
         ("one\n\n---\n\ntwo", "one\n\n\ntwo"),
         ("京都の[[銭湯|湯]]", "京都の湯"),
+        (
+            "the [`--flag`](https://example.com/a) and [[Note#Sec|the `foo` option]]",
+            "the --flag and the foo option",
+        ),
         ("call `__init__` and `a **b`", "call __init__ and a **b"),
         ("`git checkout <branch>` **now**", "git checkout <branch> now"),
         ("5*6*7 and a__b are no emphasis", "5*6*7 and a__b are no emphasis"),

@@ -35,6 +35,7 @@ MOST_NEIGHBOURS = 4096
 
 _PRAGMAS = """
 PRAGMA synchronous = NORMAL;
+PRAGMA secure_delete = ON;
 PRAGMA temp_store = MEMORY;
 PRAGMA journal_size_limit = 67108864;
 PRAGMA trusted_schema = OFF;
@@ -207,6 +208,14 @@ class EmbeddingCache:
                     (json.dumps(wanted), space_id),
                 )
             )
+
+    def text_hash_at(self, space_id: int, slot: int) -> bytes | None:
+        """The hash of the text whose vector lies in a slot."""
+        with self._sound() as db:
+            value = db.execute(
+                "SELECT text_hash FROM vector WHERE space = ? AND slot = ?", (space_id, slot)
+            ).get
+        return value if isinstance(value, bytes) else None
 
     def put(self, space_id: int, rows: Sequence[Row]) -> dict[bytes, int]:
         """Keep vectors; text hash -> slot of each. A text that has one keeps the one it has."""

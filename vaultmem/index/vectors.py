@@ -185,6 +185,11 @@ class PassageVectors:
         value = self._db.execute("SELECT max(slot) FROM chunk").get
         return value if isinstance(value, int) else -1
 
+    def text_hash_at(self, slot: int) -> bytes | None:
+        """The hash of the text of a passage that has this slot."""
+        value = self._db.execute("SELECT text_hash FROM chunk WHERE slot = ? LIMIT 1", (slot,)).get
+        return value if isinstance(value, bytes) else None
+
     def put_centroid(self, centroid: Sequence[float], slots: Sequence[int] | None = None) -> None:
         """Keep the mean of all passages' vectors.
 

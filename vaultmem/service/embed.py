@@ -149,7 +149,10 @@ def _embed(memory: Memory, sidecar: Sidecar, wanted: str, most: int | None) -> E
     reply = EmbedReply()
     serving = serving_space(memory, sidecar)
     cache = memory.open_cache(create=True)
-    assert cache is not None
+    if cache is None:
+        raise SidecarUnavailable(
+            f"The vectors in {memory.folder} were removed while they were opened. Try again."
+        )
     vectors = PassageVectors(sidecar)
     # A search adds to the vectors that answer it; only `index` goes over to another model.
     added_to = serving if most is not None else None
@@ -181,7 +184,7 @@ def _embed(memory: Memory, sidecar: Sidecar, wanted: str, most: int | None) -> E
         reply.embedder = _state(space)
         reply.waiting = len(waiting)
         work = _Work(memory, embedder, cache, space, reply)
-        _run(work, vectors.urgent_first(waiting))
+        _run(work, vectors.urgent_first(waiting) if waiting else [])
     except EmbedderUnavailable as error:
         _let_go_of_server(memory, name)
         remember_outage(memory, name, str(error))
@@ -200,7 +203,14 @@ def _embed(memory: Memory, sidecar: Sidecar, wanted: str, most: int | None) -> E
             "Run `vaultmem index` again."
         )
         return reply
-    if reply.waiting == reply.failed:
+    if reply.failed * 2 > len(hashes):
+        # Such a model is none to go over to: the vectors there are go on answering.
+        reply.code = EmbedderUnavailable.code
+        reply.problem = (
+            f"The model refuses {reply.failed:,} of {len(hashes):,} passages. "
+            "Choose another one with embedder.name or embedder.model."
+        )
+    elif reply.waiting == reply.failed:
         _switch(cache, space.id, PassageVectors(current))
         with current.transaction():
             current.set_meta(WISH, wanted)
@@ -260,6 +270,8 @@ def _run(work: _Work, hashes: Sequence[bytes]) -> None:
         except BaseException:
             for future in running:
                 future.cancel()
+            if work.space.space.provider == "ollama":
+                work.embedder.close()  # whoever interrupts does not wait for a server
             running = {f: b for f, b in running.items() if not f.cancelled()}
             _keep_done(work, running, all_of_them=True)
             raise
@@ -291,11 +303,13 @@ def _keep_done(
     finished, _ = wait(running, return_when="ALL_COMPLETED" if all_of_them else FIRST_COMPLETED)
     texts = 0
     for future in finished:
-        batch = running.pop(future)
+        batch = running[future]
         try:
             _keep(work, batch, future.result())
         except EmbedderUnavailable as error:
             failure = error
+        # Only now: an interruption in the middle of keeping finds it still to be kept.
+        del running[future]
         texts += len(batch)
     if failure is not None and not all_of_them:
         raise failure

@@ -2,6 +2,7 @@
 
 import json
 import os
+from hashlib import sha256
 
 from vaultmem.embedding.cache import EmbeddingCache, StoredSpace
 from vaultmem.embedding.embedder import Embedder, Options, Space
@@ -121,7 +122,7 @@ def embedder_of(memory: Memory, space: Space) -> Embedder:
         wanted = Options(
             model=space.model,
             host=chosen.host,
-            dimension=space.dimension if chosen.dimension else 0,
+            dimension=space.dimension,
             keep_alive=chosen.keep_alive,
             timeout=chosen.timeout,
             query_prefix=space.query_prefix,
@@ -171,8 +172,12 @@ def end_outage(memory: Memory, name: str) -> None:
 
 
 def _server(memory: Memory, name: str) -> str:
-    """What an outage is of: another address is another server."""
-    return f"{name} {memory.settings['embedder.host'] or os.environ.get('OLLAMA_HOST', '')}"
+    """What an outage is of: another address is another server.
+
+    Hashed, since an address may hold a password.
+    """
+    address = memory.settings["embedder.host"] or os.environ.get("OLLAMA_HOST", "")
+    return f"{name} {sha256(address.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
 def serving_name(cache: EmbeddingCache, space: StoredSpace) -> str:
@@ -192,7 +197,12 @@ def serving_space(memory: Memory, sidecar: Sidecar) -> StoredSpace | None:
         spaces = cache.spaces()
     except SidecarDamaged:
         return None
-    return next((s for s in spaces if serving_name(cache, s) == name and s.slots > largest), None)
+    space = next((s for s in spaces if serving_name(cache, s) == name and s.slots > largest), None)
+    if space is None or largest < 0:
+        return space
+    # A file that went its own way on another machine has other texts in the same rows.
+    same = cache.text_hash_at(space.id, largest) == vectors.text_hash_at(largest)
+    return space if same else None
 
 
 def answering_space(memory: Memory, sidecar: Sidecar) -> StoredSpace | None:

@@ -80,8 +80,22 @@ def _question(memory: Memory, text: str, *, embedded: int) -> Question | None:
     space = serving_space(memory, sidecar)
     if cache is None or space is None or not embedded:
         return None
-    embedder = embedder_of(memory, space.space)
-    vector = _asked(memory, embedder, text[:QUESTION_CHARACTERS])
+    if space.space.provider == "ollama" and memory.settings["embedder.name"] == "auto":
+        raise EmbedderUnavailable(
+            "The vectors were made by an Ollama server, which the settings name no longer. "
+            "`vaultmem index` embeds the vault with the built-in model."
+        )
+    # Nothing is held open while a model works: others could not tidy their log meanwhile.
+    sidecar.end_reading()
+    try:
+        embedder = embedder_of(memory, space.space)
+        vector = _asked(memory, embedder, text[:QUESTION_CHARACTERS])
+    finally:
+        sidecar.begin_reading()
+    now = serving_space(memory, sidecar)
+    if now is None or now.space != space.space:
+        return None  # another model's vectors answer by now
+    space = now
     import numpy as np
 
     matrix = _matrix(memory, cache, space)

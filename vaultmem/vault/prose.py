@@ -13,7 +13,7 @@ _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)")
 _ADDRESS = re.compile(r"https?://([^\s/)>\]]+)[^\s)>\]]*")
 _TAG = re.compile(r"</?[A-Za-z][^<>\n]*>")
 _QUOTE = re.compile(r" {0,3}(?:> ?)+(?:\[![^\]\n]*\][+-]?)?")
-_RULE = re.compile(r"\s*\|?[\s:|-]{3,}\s*")
+_RULE = re.compile(r"\|?[\s:|-]{3,}")
 _CODE = re.compile(r"`+([^`\n]+)`+")
 # At a word's edge: `5*6*7` is no emphasis.
 _MARKS = re.compile(r"(?<!\w)(?:\*{1,3}|_{2,3}|~~|==)|(?:\*{1,3}|_{2,3}|~~|==)(?!\w)|`+")
@@ -32,13 +32,17 @@ def prose(text: str) -> str:
             fence = "" if fence else mark["marks"]
         elif fence:
             lines.append(line)
-        elif not _RULE.fullmatch(line):
+        elif not _RULE.fullmatch(line.strip()):
             lines.append(_read_aloud(line))
     return "\n".join(lines)
 
 
 def _read_aloud(line: str) -> str:
     """A line without marks; what stands between backticks is code and stays."""
+    if "[" in line:
+        # Before the code is taken out: there may be code in a link's text.
+        line = _WIKILINK.sub(lambda link: link[2] or link[1], line)
+        line = _LINK.sub(r"\1", line)
     parts = _CODE.split(line)
     # Every other part is the code between two marks.
     kept = [part if place % 2 else _without_marks(part) for place, part in enumerate(parts)]
@@ -51,9 +55,6 @@ def _without_marks(line: str) -> str:
         line = _QUOTE.sub("", line, count=1)
     elif begin == "|":
         line = line.replace("\\|", " ").replace("|", " ")
-    if "[" in line:
-        line = _WIKILINK.sub(lambda link: link[2] or link[1], line)
-        line = _LINK.sub(r"\1", line)
     if "://" in line:
         line = _ADDRESS.sub(r"\1", line)
     if "<" in line:

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from vaultmem.index.lock import writer_lock
 from vaultmem.index.lookup import Lookup
-from vaultmem.index.store import Sidecar, create, make_folder
+from vaultmem.index.store import Sidecar, create, make_folder, sidecar_errors
 from vaultmem.index.update import (
     Entry,
     announce_relink,
@@ -22,10 +22,17 @@ from vaultmem.index.update import (
 )
 from vaultmem.index.vectors import PassageVectors
 from vaultmem.model.delta import Delta, Snapshot, Suspects
-from vaultmem.model.errors import SidecarUnavailable, VaultEmpty, VaultUnreadable
+from vaultmem.model.errors import (
+    DiskFull,
+    SidecarBusy,
+    SidecarDamaged,
+    SidecarUnavailable,
+    VaultEmpty,
+    VaultUnreadable,
+)
 from vaultmem.model.note import Problem
 from vaultmem.service.application import Memory
-from vaultmem.service.embed import embed_waiting
+from vaultmem.service.embed import EmbedReply, embed_waiting
 from vaultmem.vault.chunk import chunk_note
 from vaultmem.vault.delta import decide, first_look, match_renames, was_young
 from vaultmem.vault.facts import KindRules, is_stub, note_date, note_identity, note_kind
@@ -150,7 +157,12 @@ def _embed(memory: Memory) -> tuple[EmbedderUse | None, int]:
     name = memory.settings["embedder.name"]
     if name == "none":
         return None, 0
-    reply = embed_waiting(memory)
+    try:
+        with sidecar_errors(memory.folder):
+            reply = embed_waiting(memory)
+    except (SidecarBusy, SidecarDamaged, SidecarUnavailable, DiskFull) as error:
+        # The words are in; what was done is told all the same.
+        reply = EmbedReply(problem=str(error), code=error.code)
     state = reply.embedder
     use = EmbedderUse(
         name=state.name if state else None,
