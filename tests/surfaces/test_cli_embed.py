@@ -195,7 +195,7 @@ def test_nobody_else_is_advised(
 # Progress, Ctrl-C and company, on a terminal
 
 
-LONG = 160
+LONG = 220
 
 
 @dataclass(frozen=True, slots=True)

@@ -407,7 +407,7 @@ def _progress() -> "Progress":
         now = time.monotonic()
         if done == 0:
             began_at = now
-        if total < _WORTH_SHOWING.get(stage, 1) or (done < total and now - shown_at < 0.1):
+        if total < _WORTH_SHOWING.get(stage, 1) or (0 < done < total and now - shown_at < 0.1):
             return
         shown_at = now
         end = "\r\033[K" if done >= total else ""
@@ -430,7 +430,7 @@ def _progress_line(stage: str, done: int, total: int, seconds: float) -> str:
         noun = "notes" if stage == "index" else "searches"
         return f"{stage}: {done:,} of {total:,} {noun}"
     line = f"embed: {done:,} of {total:,} passages"
-    if done and seconds > 1:
+    if done and seconds > 0.3:
         rate = done / seconds
         minutes, rest = divmod(round((total - done) / rate), 60)
         line += f", {rate:.1f}/s, {minutes}:{rest:02} left"
