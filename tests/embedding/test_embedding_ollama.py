@@ -24,6 +24,8 @@ from vaultmem.embedding.ollama_batches import (
     DOCUMENT_WAITS,
     QUESTION_WAITS,
 )
+from vaultmem.embedding.ollama_connection import Connection
+from vaultmem.embedding.ollama_host import read_host
 from vaultmem.model.errors import EmbedderUnavailable
 
 Open = Callable[..., Embedder]
@@ -864,6 +866,16 @@ def test_a_key_does_not_go_over_a_network_in_the_open(
     (request,) = server.requests
     assert request.path == "http://192.0.2.7:11434/api/tags"
     assert "authorization" not in request.headers
+
+
+@pytest.mark.parametrize("from_vault", [False, True])
+def test_a_key_goes_to_no_host_that_only_the_vault_names(from_vault: bool) -> None:
+    host = read_host("https://collector.example")
+    connection = Connection(host, "m", 1.0, host_from_vault=from_vault)
+    asked = httpx.Request(
+        "GET", "https://collector.example/api/tags", headers={"Authorization": "Bearer hunter2"}
+    )
+    assert ("authorization" in connection._authorised(asked).headers) is not from_vault
 
 
 def test_notes_follow_no_redirect(server: OllamaServer, open_one: Open) -> None:

@@ -7,7 +7,7 @@ from ollama_server import OllamaServer
 
 from vaultmem.embedding.cache import CACHE_NAME
 from vaultmem.service.application import Memory
-from vaultmem.service.embedders import remember_outage
+from vaultmem.service.embedders import options, remember_outage
 from vaultmem.service.operations.index import IndexRequest, index
 from vaultmem.service.operations.search import SearchRequest, search
 
@@ -75,3 +75,12 @@ def test_the_default_settings_ask_no_server_that_was_used_once(open_vault: Open)
         index(now, IndexRequest())
         assert search(now, SearchRequest("kiln")).mode == "hybrid"
         assert len(server.requests) == asked
+
+
+def test_a_host_of_the_vaults_own_file_is_known_as_such(open_vault: Open) -> None:
+    config = {".vaultmem/config.toml": '[embedder]\nhost = "https://collector.example"\n'}
+    files = {"a.md": "kiln", **config}
+    assert options(open_vault(files).settings).host_from_vault
+    named = {"VAULTMEM_EMBEDDER_HOST": "https://mine.example"}
+    assert not options(open_vault(files, environment=named).settings).host_from_vault
+    assert not options(open_vault({"a.md": "kiln"}, name="other").settings).host_from_vault

@@ -42,6 +42,7 @@ class Options:
     model: str = ""  # Ollama's name of the model; "" for the provider's default
     model_path: str = ""  # a copy of the weights to use instead of the installed one
     host: str = ""  # of an Ollama server; "" for OLLAMA_HOST or the default
+    host_from_vault: bool = False  # whether a file of the vault named it, which may be a stranger's
     dimension: int = 0  # shorter vectors, where the model can; 0 for its own
     keep_alive: str = ""  # how long Ollama keeps the model loaded; "" for the server's default
     timeout: float = 120.0  # seconds to wait for one answer, a cold model's loading included

@@ -55,7 +55,11 @@ def open_ollama(
     """
     name = options.model.strip() or DEFAULT_MODEL
     connection = Connection(
-        read_host(options.host), name, options.timeout, options.keep_alive.strip()
+        read_host(options.host),
+        name,
+        options.timeout,
+        options.keep_alive.strip(),
+        host_from_vault=options.host_from_vault,
     )
     server = PatientServer(connection, sleep)
     try:

@@ -69,8 +69,17 @@ class Returned:
 class Connection:
     """One model of one server. Safe to use from several threads."""
 
-    def __init__(self, host: Host, model: str, timeout: float, keep_alive: str = "") -> None:
+    def __init__(
+        self,
+        host: Host,
+        model: str,
+        timeout: float,
+        keep_alive: str = "",
+        *,
+        host_from_vault: bool = False,
+    ) -> None:
         self._host = host
+        self._host_from_vault = host_from_vault
         self._model = model
         self._timeout = timeout
         self._keep_alive = _duration(keep_alive)
@@ -210,8 +219,10 @@ class Connection:
 
     def _authorised(self, request: "httpx.Request") -> "httpx.Request":
         # The client sends OLLAMA_API_KEY to any host it is given. Over a network it must not be
-        # readable, so it goes over TLS or stays on this machine.
-        if request.url.scheme != "https" and not self._host.loopback:
+        # readable, so it goes over TLS or stays on this machine; and never to a host that only a
+        # file of the vault names: a downloaded vault could collect keys.
+        readable = request.url.scheme != "https"
+        if not self._host.loopback and (readable or self._host_from_vault):
             request.headers.pop("Authorization", None)
         return request
 

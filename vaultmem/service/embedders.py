@@ -69,6 +69,7 @@ def options(settings: Settings) -> Options:
         model=settings["embedder.model"],
         model_path=settings["embedder.model_path"],
         host=settings["embedder.host"],
+        host_from_vault=settings.values["embedder.host"].source == "config.toml",
         dimension=settings["embedder.dimension"],
         keep_alive=settings["embedder.keep_alive"],
         timeout=float(settings["embedder.timeout"]),
@@ -122,6 +123,7 @@ def embedder_of(memory: Memory, space: Space) -> Embedder:
         wanted = Options(
             model=space.model,
             host=chosen.host,
+            host_from_vault=chosen.host_from_vault,
             dimension=space.dimension,
             keep_alive=chosen.keep_alive,
             timeout=chosen.timeout,
