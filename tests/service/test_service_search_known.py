@@ -17,7 +17,7 @@ MEANING = {"VAULTMEM_EMBEDDER_NAME": "minilm"}
 NOTES = {
     "Brakes.md": "Herr Meier changed the pads of the bicycle.",
     "Boiler.md": "The boiler was serviced and costs too much.",
-    "Bread.md": "Feed the sourdough starter with rye flour before baking a loaf.",
+    "Starter.md": "Feed the sourdough starter with rye flour before baking a loaf.",
     "Breaks.md": "We break the work into short pauses. A break every hour.",
     "Dentist.md": "Appointment with Doctor Keller about the tooth.",
     "Tenant.md": "The landlord wants to see the flat.",
@@ -62,7 +62,7 @@ def test_what_says_nothing_is_embedded_all_the_same_and_found_by_its_words(vault
 def test_a_word_spelt_right_is_answered_by_meaning_and_not_repaired(vault: Memory) -> None:
     reply = search(vault, SearchRequest("bread"))
     assert reply.repaired == {}
-    assert reply.hits[0].path == "Bread.md"
+    assert reply.hits[0].path == "Starter.md"
     assert search(vault, SearchRequest("sourdogh")).repaired == {"sourdogh": "sourdough"}
 
 

@@ -30,29 +30,22 @@ def test_no_password_of_an_address_is_kept(open_vault: Open) -> None:
 
 
 def test_a_copy_that_went_its_own_way_is_not_believed(open_vault: Open) -> None:
-    first = open_vault({"a.md": "A kiln for pots."}, environment=MINILM)
-    index(first, IndexRequest())
-    first.close()
-    kept = first.folder / CACHE_NAME
-    copyfile(kept, first.folder / "copy.db")
-    (first.vault / "b.md").write_text("A diesel engine of a lorry.")
-    index(first, IndexRequest())
-    first.close()
-    ours = kept.read_bytes()
-    # The same file went on elsewhere: its second row is another text.
-    copyfile(first.folder / "copy.db", kept)
-    (first.vault / "b.md").write_text("A loaf of bread from the oven.")
-    index(first, IndexRequest())
-    first.close()
-    theirs = kept.read_bytes()
-    kept.write_bytes(ours)
-    index(first, IndexRequest())
-    first.close()
-    kept.write_bytes(theirs)
-    (first.vault / "b.md").write_text("A diesel engine of a lorry.")
-    index(first, IndexRequest())
-    hit = search(first, SearchRequest("truck motor", mode="semantic", limit=1)).hits[0]
-    assert hit.path == "b.md"
+    ours = open_vault({"a.md": "A kiln for pots."}, environment=MINILM)
+    theirs = open_vault({"a.md": "A kiln for pots."}, name="elsewhere", environment=MINILM)
+    index(ours, IndexRequest())
+    ours.close()
+    theirs.folder.mkdir(parents=True)
+    copyfile(ours.folder / CACHE_NAME, theirs.folder / CACHE_NAME)
+    # From here on the second row is another text in each.
+    for memory, text in ((ours, "A diesel engine of a lorry."), (theirs, "A loaf of bread.")):
+        (memory.vault / "b.md").write_text(text)
+        index(memory, IndexRequest())
+        memory.close()
+    (ours.folder / CACHE_NAME).write_bytes((theirs.folder / CACHE_NAME).read_bytes())
+    index(ours, IndexRequest())
+    hit = search(ours, SearchRequest("A loaf of bread.", mode="semantic", limit=1)).hits[0]
+    assert hit.evidence.channels[0].raw < 0.7, "the lorry's note is not about bread"
+    assert search(ours, SearchRequest("truck motor", limit=1)).hits[0].path == "b.md"
 
 
 def test_the_default_settings_ask_no_server_that_was_used_once(open_vault: Open) -> None:
