@@ -5,37 +5,20 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from run import ADAPTERS, NOT_YET, Case, judge, load_cases, main
+from run import ADAPTERS, Case, judge, load_cases, main
 
 CASES = list(load_cases(Path(__file__).with_name("obsidian.jsonl")))
 
-# Cases of ops that exist, which vaultmem does not answer yet.
-GAPS = {
-    "sub-018": "find_place knows headings and blocks; footnote places are not looked for",
-}
 
-ANSWERED = [case for case in CASES if case.op not in NOT_YET and case.id not in GAPS]
-
-
-@pytest.mark.parametrize("case", ANSWERED, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_vaultmem_answers_as_obsidian_does(case: Case) -> None:
     verdict = judge(case)
 
     assert verdict.passed, verdict.why
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case not in ANSWERED], ids=lambda case: case.id
-)
-def test_a_case_listed_as_not_yet_does_fail(case: Case) -> None:
-    assert not judge(case).passed, "it passes now: take it off the list"
-
-
-def test_every_op_has_an_adapter_or_a_reason_why_not() -> None:
-    ops = {case.op for case in CASES}
-
-    assert ops == set(ADAPTERS) | set(NOT_YET)
-    assert not set(ADAPTERS) & set(NOT_YET)
+def test_every_adapter_is_asked_for_and_every_op_has_one() -> None:
+    assert {case.op for case in CASES} == set(ADAPTERS)
 
 
 def test_ids_are_unique_and_every_area_is_there() -> None:
@@ -70,7 +53,7 @@ def test_the_runner_names_what_failed_counts_it_and_exits_with_1(
     cases = [
         {**right, "ask": ask, "expect": {"tags": ["a"]}},
         {**right, "id": "wrong", "ask": ask, "expect": {"tags": ["b"]}},
-        {**right, "id": "no-code", "ask": {"op": "linktext"}, "expect": {"linktext": "n"}},
+        {**right, "id": "incomplete", "ask": {"op": "linktext"}, "expect": {"linktext": "n"}},
         {**right, "id": "unheard-of", "ask": {"op": "telepathy"}, "expect": {}},
     ]
     file = tmp_path / "cases.jsonl"
@@ -82,7 +65,7 @@ def test_the_runner_names_what_failed_counts_it_and_exits_with_1(
     assert code == 1
     assert printed.endswith("1 passed, 3 failed\n")
     assert "right" not in printed
-    assert all(name in printed for name in ("wrong", "no-code", "unheard-of"))
+    assert all(name in printed for name in ("wrong", "incomplete", "unheard-of"))
 
 
 def test_the_runner_exits_with_0_when_all_pass_and_lists_them_when_asked(
@@ -113,3 +96,93 @@ def test_the_comparison_tells_true_from_1() -> None:
     )
 
     assert not judge(case).passed
+
+
+@pytest.mark.parametrize(
+    ("links", "passes"),
+    [
+        ([{"link": "A"}, {"link": "B"}], True),
+        ([{"link": "A", "display": "x"}, {"link": "B", "embed": True}], True),
+        ([{"link": "A", "subpath": "#h", "line": 0}, {"link": "B", "unheard": 1}], False),
+        ([{"link": "A"}, {"link": "C"}], False),
+        ([{"link": "A"}], False),
+        ([], False),
+        ([{"link": "A", "display": "y"}, {"link": "B"}], False),
+        ([{"link": "A"}, {"link": "B"}, {"link": "B"}], False),
+    ],
+)
+def test_of_a_link_only_what_the_case_names_is_compared(
+    links: list[dict[str, object]], passes: bool
+) -> None:
+    case = Case(
+        "fields",
+        "extract",
+        {"n.md": "[[A#h|x]]\n![[B]]\n"},
+        {"op": "links", "path": "n.md"},
+        {"links": links, "note": "a comment"},
+    )
+
+    assert judge(case).passed == passes
+
+
+def test_counts_and_properties_are_compared_whole() -> None:
+    files = {"n.md": "---\na: 1\nb: 2\n---\n[[n]] [[x]]\n"}
+    graph = {"op": "graph", "path": "n.md"}
+    block = {"op": "frontmatter", "path": "n.md"}
+
+    assert judge(Case("", "", files, graph, {"resolved": {"n.md": 1}})).passed
+    assert not judge(Case("", "", files, graph, {"unresolved": {}})).passed
+    assert judge(Case("", "", files, block, {"props": {"a": 1, "b": 2}})).passed
+    assert not judge(Case("", "", files, block, {"props": {"a": 1}})).passed
+    assert not judge(Case("", "", files, block, {"note": "asks nothing"})).passed
+
+
+def test_a_file_of_cases_may_hold_more_and_less_than_ours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = [
+        {
+            "id": "more",
+            "area": "tags",
+            "files": {"n.md": "#a"},
+            "ask": {"op": "tags", "path": "n.md", "why": "?"},
+            "expect": {"tags": ["a"], "note": "one"},
+            "source": "here",
+            "weight": 3,
+        },
+        {
+            "id": "less",
+            "ask": {"op": "strip_heading_for_link", "text": "a: b"},
+            "expect": {"text": "a b"},
+        },
+    ]
+    file = tmp_path / "cases.jsonl"
+    file.write_text("".join(f"{json.dumps(case)}\n\n" for case in cases), encoding="utf-8")
+
+    assert main([str(file)]) == 0
+    assert capsys.readouterr().out == "2 passed, 0 failed\n"
+
+
+@pytest.mark.parametrize(
+    ("configuration", "asked", "written"),
+    [
+        (None, {}, "Note"),
+        ("{}", {}, "Note"),
+        ('{"newLinkFormat": "absolute"}', {}, "a/Note"),
+        ('{"newLinkFormat": "relative"}', {}, "../a/Note"),
+        ('{"newLinkFormat": "relative"}', {"format": "absolute"}, "a/Note"),
+    ],
+)
+def test_a_link_takes_the_format_asked_for_or_the_vaults_own(
+    configuration: str | None, asked: dict[str, str], written: str
+) -> None:
+    files = {"a/Note.md": "", "b/src.md": ""}
+    if configuration is not None:
+        files[".obsidian/app.json"] = configuration
+    link = {"target": "a/Note.md", "from": "b/src.md", **asked}
+
+    text = judge(Case("", "", files, {"op": "linktext", **link}, {"linktext": written}))
+    whole = judge(Case("", "", files, {"op": "markdown_link", **link, "display": "w"}, {}))
+
+    assert text.passed, text.why
+    assert f"[w]({written}.md)" in whole.why

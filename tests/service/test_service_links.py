@@ -6,7 +6,7 @@ import pytest
 
 from vaultmem.model.errors import NoteAmbiguous, NoteNotFound, Refused
 from vaultmem.service.application import Memory
-from vaultmem.service.operations.lint import Ambiguous, LintRequest, Unresolved, lint
+from vaultmem.service.operations.lint import Ambiguous, LintRequest, Orphan, Unresolved, lint
 from vaultmem.service.operations.related import RelatedRequest, related
 
 Open = Callable[..., Memory]
@@ -89,10 +89,16 @@ def test_links_that_lead_nowhere_are_listed_with_suggestions(indexed: Open) -> N
         }
     )
     assert lint(memory, LintRequest()).unresolved == (
-        Unresolved("a.md", 1, "Potters wheel", ("Potter's wheel.md",)),
-        Unresolved("a.md", 2, "Töpferscheibe", ("Potter's wheel.md",)),
-        Unresolved("a.md", 3, "something else", ()),
-        Unresolved("a.md", 4, "lost.png", ()),
+        Unresolved("a.md", 1, "Potters wheel", ("Potter's wheel.md",), "[[Potter's wheel]]"),
+        Unresolved(
+            "a.md",
+            2,
+            "Töpferscheibe",
+            ("Potter's wheel.md",),
+            "[[Potter's wheel|Töpferscheibe]]",
+        ),
+        Unresolved("a.md", 3, "something else", (), None),
+        Unresolved("a.md", 4, "lost.png", (), None),
     )
 
 
@@ -104,12 +110,12 @@ def test_links_by_a_name_that_several_files_have_are_listed(indexed: Open) -> No
 
 
 def test_notes_without_any_link_are_orphans(shed: Memory) -> None:
-    assert lint(shed, LintRequest()).orphans == ("alone.md",)
+    assert lint(shed, LintRequest()).orphans == (Orphan("alone.md", 1),)
 
 
 def test_a_link_to_itself_saves_no_orphan(indexed: Open) -> None:
     memory = indexed({"a.md": "[[a]] [[#here]] [[nowhere]]", "b.md": "[[c]]", "c.md": ""})
-    assert lint(memory, LintRequest()).orphans == ("a.md",)
+    assert lint(memory, LintRequest()).orphans == (Orphan("a.md", 1),)
 
 
 def test_problems_of_notes_and_of_the_scan_are_listed(indexed: Open) -> None:

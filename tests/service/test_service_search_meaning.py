@@ -216,7 +216,7 @@ def test_a_near_hit_is_no_weak_one_though_it_holds_no_word_of_the_question(
 @pytest.mark.parametrize("mode", ["hybrid", "semantic"])
 @pytest.mark.parametrize(
     "question",
-    ["capital of Mongolia", "who won the world cup", "florbing the wuzzle krant", "???"],
+    ["capital of Mongolia", "who won the world cup", "florbing the wuzzle krant"],
 )
 def test_what_is_merely_nearest_is_weak(vault: Memory, question: str, mode: str) -> None:
     reply = ask(vault, question, mode=mode)

@@ -143,7 +143,7 @@ def test_a_changed_note_is_indexed_and_not_current(indexed: Open) -> None:
         ("big.md", "setting scan.max_note_bytes", "kept out of search by a rule"),
         (".hidden/a.md", None, "begins with a dot"),
         ("Old/.secret.md", None, "begins with a dot"),
-        ("pic.png", None, "no Markdown note"),
+        ("pic.png", None, "neither a Markdown note nor a canvas"),
         ("link.md", None, "symbolic link"),
         ("nowhere.md", None, "no such file"),
         ("nowhere", None, "no such file"),

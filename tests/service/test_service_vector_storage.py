@@ -236,8 +236,11 @@ def expected_nearest(
 def test_sqlite_vec_and_numpy_find_the_same_in_any_scope(
     world: World, seed: int, limit: int, first: int, notes: int, step: int
 ) -> None:
+    which = "WHERE {0} >= ? AND {0} < ? AND {0} % ? = 0"
     scope = Scope(
-        "SELECT id FROM note WHERE id >= ? AND id < ? AND id % ? = 0", (first, first + notes, step)
+        f"SELECT id FROM note {which.format('id')}",
+        f"SELECT id FROM chunk {which.format('note')}",
+        (first, first + notes, step),
     )
     query = np.random.default_rng(seed).standard_normal(DIMENSION).astype(np.float32)
     world.asked.clear()

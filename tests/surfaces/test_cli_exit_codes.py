@@ -97,7 +97,7 @@ def test_lint_ends_with_1_when_something_is(
 
 def test_an_orphan_is_listed_and_is_no_problem(tmp_path: Path) -> None:
     command_line = on_notes(tmp_path, {**CLEAN, "Alone.md": "No link at all.\n"})
-    assert command_line.reply("lint")["orphans"] == ["Alone.md"]
+    assert command_line.reply("lint")["orphans"] == [{"path": "Alone.md", "line": 1}]
     assert command_line.run("lint").code == DONE
 
 

@@ -53,6 +53,7 @@ SHAPES: dict[str, Any] = {
                 "snippet": str,
                 "score": NUMBER,
                 "kind": str,
+                "date": str,
                 "weak": bool,
                 "uri": str,
                 "evidence": dict,
@@ -64,15 +65,19 @@ SHAPES: dict[str, Any] = {
         "title": str,
         "text": str,
         "frontmatter": dict,
+        "properties": dict,
+        "fields": [dict],
         "backlinks": [BACKLINK],
         "links": [LINK],
         "truncated": bool,
     },
     "links": {"path": str, "links": [LINK], "backlinks": [BACKLINK]},
     "lint": {
-        "unresolved": [{"path": str, "line": int, "link": str, "suggestions": [str]}],
+        "unresolved": [
+            {"path": str, "line": int, "link": str, "suggestions": [str], "fix": (str, None)}
+        ],
         "ambiguous": [{"path": str, "line": int, "link": str}],
-        "orphans": [str],
+        "orphans": [{"path": str, "line": int}],
         "problems": [PROBLEM],
     },
     "status": {
@@ -403,7 +408,8 @@ def test_lint_names_the_dead_link_the_ambiguous_one_the_orphan_and_the_fault(
     assert ("Projects/Tern/Tern.md", "Tide gauge calibration") in dead
     assert dead["Daily/2026-06-23.md", "Tomek"]["suggestions"] == ["People/Tomasz Wilk.md"]
     assert [link["link"] for link in reply["ambiguous"]] == ["Overview"]
-    assert "Personal/Velo-Service.md" in reply["orphans"]
+    assert dead["Daily/2026-06-23.md", "Tomek"]["fix"] == "[[Tomasz Wilk|Tomek]]"
+    assert {"path": "Personal/Velo-Service.md", "line": 1} in reply["orphans"]
     assert [problem["path"] for problem in reply["problems"]] == [
         "Inbox/Call with the UPS vendor.md"
     ]
@@ -451,7 +457,7 @@ def test_rebuild_starts_from_nothing(tmp_path: Path) -> None:
         ("Quay", True, "indexed, in 1 passage"),
         ("Old/Drawer.md", False, "setting scan.ignore: Old"),
         (".obsidian/app.json", False, "begins with a dot"),
-        ("Plan.svg", False, "no Markdown note"),
+        ("Plan.svg", False, "neither a Markdown note nor a canvas"),
         ("Nowhere.md", False, "no such file"),
         ("Late.md", False, "not indexed yet"),
     ],

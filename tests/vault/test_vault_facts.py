@@ -11,14 +11,15 @@ from vaultmem.vault.facts import (
     STUB_WORDS,
     KindRules,
     is_stub,
-    load_kind_rules,
+    kind_rules,
     note_date,
     note_identity,
     note_kind,
 )
+from vaultmem.vault.obsidian import read_obsidian
 from vaultmem.vault.parse import parse
 
-NO_RULES = KindRules({}, None)
+NO_RULES = KindRules({})
 MODIFIED = date(2001, 2, 3)
 
 
@@ -62,13 +63,13 @@ def test_a_note_says_its_kind_in_one_word(yaml: str, kind: str) -> None:
     ],
 )
 def test_the_nearest_named_folder_gives_the_kind(path: str, kind: str) -> None:
-    rules = KindRules({"Work": "project", "Work/Meetings": "meeting"}, None)
+    rules = KindRules({"Work": "project", "Work/Meetings": "meeting"})
 
     assert note_kind(note(path=path), rules) == kind
 
 
 def test_what_a_note_says_beats_its_folder_and_its_folder_beats_its_name() -> None:
-    rules = KindRules({"Log": "log"}, None)
+    rules = KindRules({"Log": "log"})
 
     assert note_kind(with_property("type: idea", "Log/2026-11-30.md"), rules) == "idea"
     assert note_kind(note(path="Log/2026-11-30.md"), rules) == "log"
@@ -76,7 +77,7 @@ def test_what_a_note_says_beats_its_folder_and_its_folder_beats_its_name() -> No
 
 
 def test_whatever_stands_in_the_template_folder_is_a_template() -> None:
-    rules = KindRules({"Templates": "other"}, "Templates")
+    rules = KindRules({"Templates": "other"}, ("Templates",))
 
     assert note_kind(with_property("type: decision", "Templates/a.md"), rules) == "template"
     assert note_kind(note(path="Templates/deep/a.md"), rules) == "template"
@@ -112,25 +113,24 @@ def test_the_template_folder_is_the_one_obsidian_uses(
         (tmp_path / ".obsidian").mkdir()
         (tmp_path / ".obsidian/templates.json").write_text(settings, encoding="utf-8")
 
-    rules = load_kind_rules(tmp_path, {"A": "a"})
+    rules = kind_rules(read_obsidian(tmp_path), {"A": "a"})
 
-    assert rules.templates == templates
+    assert rules.templates == ((templates,) if templates else ())
     assert rules.folders == {"A": "a"}
 
 
 def test_rules_that_differ_have_different_fingerprints() -> None:
     rules = [
         NO_RULES,
-        KindRules({"A": "a"}, None),
-        KindRules({"A": "b"}, None),
-        KindRules({"B": "a"}, None),
-        KindRules({"A": "a"}, "T"),
+        KindRules({"A": "a"}),
+        KindRules({"A": "b"}),
+        KindRules({"B": "a"}),
+        KindRules({"A": "a"}, ("T",)),
     ]
 
     assert len({rule.fingerprint for rule in rules}) == len(rules)
     assert (
-        KindRules({"A": "a", "B": "b"}, None).fingerprint
-        == KindRules({"B": "b", "A": "a"}, None).fingerprint
+        KindRules({"A": "a", "B": "b"}).fingerprint == KindRules({"B": "b", "A": "a"}).fingerprint
     )
 
 

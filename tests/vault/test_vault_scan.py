@@ -64,14 +64,14 @@ def public_vault() -> Iterator[Path]:
                 os.chmod(os.path.join(below, folder_name), 0o755)
 
 
-def test_notes_and_other_files_are_told_apart_at_any_depth(tmp_path: Path) -> None:
+def test_notes_and_canvases_are_told_from_other_files_at_any_depth(tmp_path: Path) -> None:
     for path in ("a.md", "deep/er/b.MD", "p.png", "c.canvas", "deep/readme"):
         put(tmp_path, path)
 
     snapshot = look(tmp_path)
 
-    assert list(snapshot.notes) == ["a.md", "deep/er/b.MD"]
-    assert snapshot.files == {"p.png", "c.canvas", "deep/readme"}
+    assert list(snapshot.notes) == ["a.md", "c.canvas", "deep/er/b.MD"]
+    assert snapshot.files == {"p.png", "deep/readme"}
     assert snapshot.problems == ()
     assert snapshot.unlisted == ()
 

@@ -10,19 +10,20 @@ from functools import cached_property
 
 import apsw
 
-from vaultmem.index.store import Sidecar
+from vaultmem.index.rows import NoteRows
 from vaultmem.index.text import TOKENIZER_ARGUMENTS
-from vaultmem.model.note import Problem
 from vaultmem.model.query import Filters, Word
 from vaultmem.vault.paths import fold, vault_path
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which notes may answer, as a condition on `note.id` and its parameters."""
+    """Which passages may answer, as queries for ids and their parameters."""
 
-    condition: str
-    parameters: tuple[object, ...]
+    notes: str  # selects the ids of notes that have such a passage
+    passages: str  # selects the ids of the passages
+    parameters: tuple[object, ...]  # of either
+    whole: bool = True  # every passage of such a note may answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,35 +35,6 @@ class ChunkPlace:
     ordinal: int
     lone: bool  # its window is the passage itself
     only: bool  # the note has no other passage
-
-
-@dataclass(frozen=True, slots=True)
-class FoundNote:
-    """A note's row, as far as a hit shows it."""
-
-    id: int
-    path: str
-    disk_path: str
-    title: str
-    kind: str
-    date: str | None
-    stub: bool
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class FoundChunk:
-    """A passage's row, as far as a hit shows it."""
-
-    id: int
-    note: int
-    ordinal: int
-    trail: tuple[str, ...]
-    first_line: int
-    last_line: int
-    start: int
-    end: int
-    text: str
 
 
 def match_any(words: Iterable[Word]) -> str:
@@ -93,11 +65,8 @@ def _cut(ranked: Iterable[tuple[int, float]], limit: int) -> list[tuple[int, flo
     return kept
 
 
-class Lookup:
-    """Reads one sidecar. Every answer is bounded and in a deterministic order."""
-
-    def __init__(self, sidecar: Sidecar) -> None:
-        self._db = sidecar.connection
+class Lookup(NoteRows):
+    """Questions to one sidecar. Every answer is bounded and in a deterministic order."""
 
     # Full text
 
@@ -114,7 +83,7 @@ class Lookup:
         condition = ""
         parameters: tuple[object, ...] = ()
         if scope is not None:
-            condition, parameters = f"AND +rowid IN ({scope.condition})", scope.parameters
+            condition, parameters = f"AND +rowid IN ({scope.notes})", scope.parameters
         return _cut(
             self._db.execute(
                 f"SELECT rowid, rank FROM note_text WHERE note_text MATCH ? {condition} "
@@ -131,7 +100,7 @@ class Lookup:
         parameters: tuple[object, ...] = ()
         if scope is not None:
             # The unary plus keeps SQLite from asking FTS5 once for every allowed row.
-            condition = f"AND +rowid IN (SELECT id FROM chunk WHERE note IN ({scope.condition}))"
+            condition = f"AND +rowid IN ({scope.passages})"
             parameters = scope.parameters
         return _cut(
             self._db.execute(
@@ -146,7 +115,7 @@ class Lookup:
         condition = ""
         parameters: tuple[object, ...] = ()
         if scope is not None:
-            condition = f"AND +rowid IN (SELECT id FROM chunk WHERE note IN ({scope.condition}))"
+            condition = f"AND +rowid IN ({scope.passages})"
             parameters = scope.parameters
         passages, windows = (
             {
@@ -171,7 +140,7 @@ class Lookup:
 
     def named(self, name: str, scope: Scope | None) -> set[int]:
         """Ids of the notes in scope whose name, path, title or alias is `name`, in any case."""
-        condition = f"WHERE id IN ({scope.condition})" if scope is not None else ""
+        condition = f"WHERE id IN ({scope.notes})" if scope is not None else ""
         folded = fold(vault_path(name))
         bare = folded.removesuffix(".md")
         return {
@@ -186,13 +155,14 @@ class Lookup:
     def scope(
         self, filters: Filters, required: Sequence[Word], excluded: Sequence[Word]
     ) -> Scope | None:
-        """The notes that satisfy every condition; None when there is no condition."""
+        """The passages that satisfy every condition; None when there is no condition."""
         conditions: list[str] = []
         parameters: list[object] = []
         for tag in filters.tags:
             folded = fold(tag.removeprefix("#"))
             conditions.append(
-                "id IN (SELECT note FROM tag WHERE folded = ? OR substr(folded, 1, ?) = ?)"
+                "apart = 0 AND id IN "
+                "(SELECT note FROM tag WHERE folded = ? OR substr(folded, 1, ?) = ?)"
             )
             parameters += [folded, len(folded) + 1, folded + "/"]
         for path in filters.paths:
@@ -202,39 +172,55 @@ class Lookup:
                 "(folded_path GLOB ? OR folded_path IN (?, ?) OR substr(folded_path, 1, ?) = ?)"
             )
             parameters += [folded, folded, folded + ".md", len(folded) + 1, folded + "/"]
-        if filters.kinds:
-            marks = ", ".join("?" * len(filters.kinds))
-            conditions.append(f"kind IN ({marks})")
-            parameters += [kind.lower() for kind in filters.kinds]
-        if filters.after is not None:
-            conditions.append("date >= ?")
-            parameters.append(filters.after.isoformat())
-        if filters.before is not None:
-            conditions.append("date <= ?")
-            parameters.append(filters.before.isoformat())
         for word in required:
             conditions.append("id IN (SELECT rowid FROM note_text WHERE note_text MATCH ?)")
             parameters.append(match_any([word]))
         if excluded:
             conditions.append("id NOT IN (SELECT rowid FROM note_text WHERE note_text MATCH ?)")
             parameters.append(match_any(excluded))
-        if not conditions:
-            return None
+        notes = f"SELECT id FROM note WHERE {' AND '.join(conditions)}" if conditions else ""
+        finer: list[str] = []
+        # A passage of an item has a kind besides the note's, and a day of its own; one within an
+        # entry of a log is that entry's too.
+        if filters.kinds:
+            marks = ", ".join("?" * len(filters.kinds))
+            finer.append(
+                f"(n.kind IN ({marks}) OR c.kind IS NOT NULL AND EXISTS ("
+                f"SELECT 1 FROM item i WHERE i.note = c.note AND i.kind IN ({marks}) "
+                "AND i.first_line <= c.last_line AND i.last_line >= c.first_line))"
+            )
+            parameters += [kind.lower() for kind in filters.kinds] * 2
+        for day, order in ((filters.after, ">="), (filters.before, "<=")):
+            if day is not None:
+                finer.append(f"coalesce(c.date, n.date) {order} ?")
+                parameters.append(day.isoformat())
+        if not finer:
+            passages = f"SELECT id FROM chunk WHERE note IN ({notes})"
+            return Scope(notes, passages, tuple(parameters)) if notes else None
+        if notes:
+            finer.insert(0, f"n.id IN ({notes})")
+        rows = f"FROM chunk c JOIN note n ON n.id = c.note WHERE {' AND '.join(finer)}"
         return Scope(
-            f"SELECT id FROM note WHERE {' AND '.join(conditions)}",
-            tuple(parameters),
+            f"SELECT DISTINCT c.note {rows}", f"SELECT c.id {rows}", tuple(parameters), whole=False
         )
 
-    def newest_in(self, scope: Scope, limit: int) -> list[int]:
-        """Ids of the notes in scope, newest date first, then by path."""
-        return [
-            note
-            for (note,) in self._db.execute(
-                f"SELECT id FROM note WHERE id IN ({scope.condition}) "
-                "ORDER BY date DESC, path LIMIT ?",
-                (*scope.parameters, limit),
-            )
-        ]
+    def newest_in(self, scope: Scope, limit: int, *, passages: bool) -> list[tuple[int, int]]:
+        """(chunk id, note id) of what filters alone select: newest first, then by path.
+
+        passages: every passage, not only the first of each note.
+        """
+        found: dict[int, tuple[int, int]] = {}
+        for chunk, note in self._db.execute(
+            "SELECT c.id, c.note FROM chunk c JOIN note n ON n.id = c.note "
+            f"WHERE c.id IN ({scope.passages}) "
+            + ("" if passages or not scope.whole else "AND c.ordinal = 0 ")
+            + "ORDER BY coalesce(c.date, n.date) DESC, n.path, c.ordinal",
+            scope.parameters,
+        ):
+            found.setdefault(chunk if passages else note, (chunk, note))
+            if len(found) == limit:
+                break
+        return list(found.values())
 
     def notes_holding(self, word: Word, notes: Iterable[int]) -> set[int]:
         """Those of `notes` that hold the word anywhere, title and properties included."""
@@ -301,18 +287,24 @@ class Lookup:
             )
         }
 
-    def first_passages(self, notes: Iterable[int]) -> dict[int, ChunkPlace]:
-        """The opening passage of each note, by note id."""
-        return {
-            note: ChunkPlace(chunk_id, note, 0, bool(lone), bool(only))
-            for chunk_id, note, lone, only in self._db.execute(
-                "SELECT c.id, c.note, c.lone, NOT EXISTS ("
-                "SELECT 1 FROM chunk o WHERE o.note = c.note AND o.ordinal = 1) "
-                "FROM json_each(?) AS wanted JOIN chunk c ON c.note = wanted.value "
-                "AND c.ordinal = 0",
-                (json.dumps(list(notes)),),
-            )
-        }
+    def first_passages(
+        self, notes: Iterable[int], scope: Scope | None = None
+    ) -> dict[int, ChunkPlace]:
+        """The first passage of each note that may answer, by note id."""
+        place = "AND c.ordinal = 0"
+        parameters: tuple[object, ...] = ()
+        if scope is not None and not scope.whole:
+            place, parameters = f"AND c.id IN ({scope.passages})", scope.parameters
+        found: dict[int, ChunkPlace] = {}
+        for chunk_id, note, ordinal, lone, only in self._db.execute(
+            "SELECT c.id, c.note, c.ordinal, c.lone, NOT EXISTS ("
+            "SELECT 1 FROM chunk o WHERE o.note = c.note AND o.ordinal = 1) "
+            f"FROM json_each(?) AS wanted JOIN chunk c ON c.note = wanted.value {place} "
+            "ORDER BY c.note, c.ordinal",
+            (json.dumps(list(notes)), *parameters),
+        ):
+            found.setdefault(note, ChunkPlace(chunk_id, note, ordinal, bool(lone), bool(only)))
+        return found
 
     def slots_of(self, chunk_ids: Iterable[int]) -> dict[int, int]:
         """chunk id -> slot of its vector, for those that have one, and words of their own."""
@@ -330,14 +322,14 @@ class Lookup:
             slot
             for (slot,) in self._db.execute(
                 "SELECT DISTINCT slot FROM chunk WHERE slot IS NOT NULL AND speaks "
-                f"AND note IN ({scope.condition})",
+                f"AND id IN ({scope.passages})",
                 scope.parameters,
             )
         ]
 
     def chunks_at(self, slots: Iterable[int], scope: Scope | None) -> list[tuple[int, int]]:
         """(chunk id, slot) of the passages in scope with one of these vectors, and with words."""
-        condition = f"AND c.note IN ({scope.condition})" if scope is not None else ""
+        condition = f"AND c.id IN ({scope.passages})" if scope is not None else ""
         return list(
             self._db.execute(
                 "SELECT c.id, c.slot FROM json_each(?) AS wanted CROSS JOIN chunk c "
@@ -345,171 +337,3 @@ class Lookup:
                 (json.dumps(list(slots)), *(scope.parameters if scope is not None else ())),
             )
         )
-
-    def note_paths(self, notes: Iterable[int]) -> dict[int, str]:
-        """Path of each note, by note id."""
-        return dict(
-            self._db.execute(
-                "SELECT n.id, n.path FROM json_each(?) AS wanted "
-                "JOIN note n ON n.id = wanted.value",
-                (json.dumps(list(notes)),),
-            )
-        )
-
-    def chunks(self, chunk_ids: Iterable[int]) -> dict[int, FoundChunk]:
-        """Rows of passages, by id."""
-        return {
-            row[0]: FoundChunk(row[0], row[1], row[2], tuple(json.loads(row[3])), *row[4:])
-            for row in self._db.execute(
-                "SELECT c.id, c.note, c.ordinal, c.trail, c.first_line, c.last_line, c.start, "
-                "c.end, c.text FROM json_each(?) AS wanted JOIN chunk c ON c.id = wanted.value",
-                (json.dumps(list(chunk_ids)),),
-            )
-        }
-
-    def found_notes(self, notes: Iterable[int]) -> dict[int, FoundNote]:
-        """Rows of notes, by id."""
-        return {
-            row[0]: FoundNote(row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]), row[7])
-            for row in self._db.execute(
-                "SELECT n.id, n.path, n.disk_path, n.title, n.kind, n.date, n.stub, n.sha256 "
-                "FROM json_each(?) AS wanted JOIN note n ON n.id = wanted.value",
-                (json.dumps(list(notes)),),
-            )
-        }
-
-    def note_at(self, path: str) -> FoundNote | None:
-        """The note at a vault path."""
-        note_id = self._db.execute("SELECT id FROM note WHERE path = ?", (path,)).get
-        return self.found_notes([note_id])[note_id] if isinstance(note_id, int) else None
-
-    def all_paths(self) -> list[str]:
-        """Every note's path, sorted."""
-        return [path for (path,) in self._db.execute("SELECT path FROM note ORDER BY path")]
-
-    def all_files(self) -> list[str]:
-        """Every other file's path, sorted."""
-        return [path for (path,) in self._db.execute("SELECT path FROM file ORDER BY path")]
-
-    def properties(self, note: int) -> dict[str, object]:
-        """A note's frontmatter."""
-        text = self._db.execute("SELECT properties FROM note WHERE id = ?", (note,)).get
-        loaded = json.loads(str(text))
-        return loaded if isinstance(loaded, dict) else {}
-
-    def links_from(
-        self, note: int
-    ) -> list[tuple[str, str, str | None, bool, int, str | None, str | None]]:
-        """(target, subpath, display, embed, line, property, resolved) in source order."""
-        return [
-            (target, subpath, display, bool(embed), line, prop, resolved)
-            for target, subpath, display, embed, line, prop, resolved in self._db.execute(
-                "SELECT target, subpath, display, embed, line, property, resolved FROM link "
-                "WHERE note = ? ORDER BY ordinal",
-                (note,),
-            )
-        ]
-
-    def links_to(self, path: str) -> list[tuple[str, int]]:
-        """(path, line) of every link that leads to `path`, those of the note itself left out."""
-        return [
-            (source, line)
-            for source, line in self._db.execute(
-                "SELECT DISTINCT note.path, link.line FROM link JOIN note ON note.id = link.note "
-                "WHERE link.resolved = ? AND note.path <> ? ORDER BY note.path, link.line",
-                (path, path),
-            )
-        ]
-
-    def alias_owners(self, alias: str) -> list[str]:
-        """Paths of the notes that carry this alias."""
-        return [
-            path
-            for (path,) in self._db.execute(
-                "SELECT DISTINCT note.path FROM alias JOIN note ON note.id = alias.note "
-                "WHERE alias.folded = ? ORDER BY note.path",
-                (fold(alias),),
-            )
-        ]
-
-    def unresolved_links(self) -> list[tuple[str, int, str]]:
-        """(path, line, link text) of links that lead nowhere."""
-        return [
-            (path, line, target)
-            for path, line, target in self._db.execute(
-                "SELECT note.path, link.line, link.target FROM link "
-                "JOIN note ON note.id = link.note WHERE link.resolved IS NULL "
-                "ORDER BY note.path, link.ordinal"
-            )
-        ]
-
-    def resolved_links(self) -> list[tuple[str, int, str, str]]:
-        """(path, line, link text, resolved path) of links that lead somewhere."""
-        return [
-            (path, line, target, resolved)
-            for path, line, target, resolved in self._db.execute(
-                "SELECT note.path, link.line, link.target, link.resolved FROM link "
-                "JOIN note ON note.id = link.note WHERE link.resolved IS NOT NULL "
-                "ORDER BY note.path, link.ordinal"
-            )
-        ]
-
-    def orphans(self) -> list[str]:
-        """Notes that no other note links to and that link to none."""
-        return [
-            path
-            for (path,) in self._db.execute(
-                "SELECT path FROM note WHERE NOT EXISTS (SELECT 1 FROM link "
-                "WHERE link.note = note.id AND link.resolved IS NOT NULL "
-                "AND link.resolved <> note.path) "
-                "AND NOT EXISTS (SELECT 1 FROM link WHERE link.resolved = note.path "
-                "AND link.note <> note.id) ORDER BY path"
-            )
-        ]
-
-    def problems(self, path: str | None = None) -> list[Problem]:
-        """Problems of every note and of the last scan, or of one path."""
-        rows = self._db.execute(
-            "SELECT note.path, problem.line, problem.code, problem.message FROM problem "
-            "JOIN note ON note.id = problem.note "
-            "UNION ALL SELECT path, line, code, message FROM scan_problem ORDER BY 1, 2, 3"
-        )
-        return [Problem(*row) for row in rows if path is None or row[0] == path]
-
-    def note_count(self) -> int:
-        """How many notes are indexed."""
-        return self._count("SELECT count(*) FROM note")
-
-    def chunk_count(self, note: int | None = None) -> int:
-        """How many passages there are, in all or in one note."""
-        if note is None:
-            return self._count("SELECT count(*) FROM chunk")
-        return self._count("SELECT count(*) FROM chunk WHERE note = ?", note)
-
-    def vector_count(self, note: int | None = None) -> int:
-        """How many passages have a vector, in all or in one note."""
-        if note is None:
-            return self._count("SELECT count(slot) FROM chunk")
-        return self._count("SELECT count(slot) FROM chunk WHERE note = ?", note)
-
-    def tags_of(self, note: int) -> list[str]:
-        """A note's tags in source order."""
-        return [
-            tag
-            for (tag,) in self._db.execute(
-                "SELECT tag FROM tag WHERE note = ? ORDER BY ordinal", (note,)
-            )
-        ]
-
-    def aliases_of(self, note: int) -> list[str]:
-        """A note's aliases in source order."""
-        return [
-            alias
-            for (alias,) in self._db.execute(
-                "SELECT alias FROM alias WHERE note = ? ORDER BY ordinal", (note,)
-            )
-        ]
-
-    def _count(self, statement: str, *parameters: object) -> int:
-        value = self._db.execute(statement, parameters).get
-        return value if isinstance(value, int) else 0

@@ -3,7 +3,7 @@
 from vaultmem.index.documents import COLUMNS, DOCUMENTS_VERSION
 from vaultmem.index.text import TEXT_VERSION, TOKENIZER
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 # Part of every fingerprint: rows made by another version of this code are not comparable.
 VERSIONS = f"schema {SCHEMA_VERSION}, documents {DOCUMENTS_VERSION}, text {TEXT_VERSION}"
@@ -37,6 +37,7 @@ CREATE TABLE note (
     kind TEXT NOT NULL,
     date TEXT,
     stub INTEGER NOT NULL,
+    apart INTEGER NOT NULL DEFAULT 0,
     sha256 TEXT NOT NULL,
     identity TEXT,
     size INTEGER NOT NULL,
@@ -63,6 +64,8 @@ CREATE TABLE chunk (
     lone INTEGER NOT NULL,
     text TEXT NOT NULL,
     text_hash BLOB NOT NULL,
+    kind TEXT,
+    date TEXT,
     speaks INTEGER NOT NULL DEFAULT 1,
     slot INTEGER
 ) STRICT;
@@ -78,6 +81,7 @@ CREATE TABLE link (
     line INTEGER NOT NULL,
     property TEXT,
     key TEXT NOT NULL,
+    exact INTEGER NOT NULL DEFAULT 0,
     resolved TEXT,
     PRIMARY KEY (note, ordinal)
 ) STRICT, WITHOUT ROWID;
@@ -95,6 +99,37 @@ CREATE TABLE alias (
     ordinal INTEGER NOT NULL,
     alias TEXT NOT NULL,
     folded TEXT NOT NULL,
+    PRIMARY KEY (note, ordinal)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE field (
+    note INTEGER NOT NULL REFERENCES note (id),
+    ordinal INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    line INTEGER NOT NULL,
+    PRIMARY KEY (note, ordinal)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE item (
+    note INTEGER NOT NULL REFERENCES note (id),
+    ordinal INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    date TEXT,
+    first_line INTEGER NOT NULL,
+    last_line INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    PRIMARY KEY (note, ordinal)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE arrow (
+    note INTEGER NOT NULL REFERENCES note (id),
+    ordinal INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    target TEXT NOT NULL,
+    label TEXT NOT NULL,
+    line INTEGER NOT NULL,
     PRIMARY KEY (note, ordinal)
 ) STRICT, WITHOUT ROWID;
 
@@ -120,6 +155,10 @@ CREATE TABLE scan_problem (
 ) STRICT;
 """
 
+# `note.apart` marks templates, whose tags and links do not count. `chunk.kind` and `chunk.date`
+# are those of the item that a passage is, and NULL for any other. `link.exact` is a path and no
+# name, as a canvas has it; an arrow of a canvas leads from one of its files to another.
+#
 # `chunk.slot` is the number of the passage's vector in the cache of embeddings, in the space that
 # the meta value `vectors` names; NULL until there is one (vectors.py). `chunk.speaks` says whether
 # it has words below its headings: the vector of a bare heading, or of nothing, is near everything
@@ -133,6 +172,9 @@ CREATE INDEX IF NOT EXISTS note_by_folded_path ON note (folded_path);
 CREATE INDEX IF NOT EXISTS link_by_key ON link (key);
 CREATE INDEX IF NOT EXISTS link_by_resolved ON link (resolved);
 CREATE INDEX IF NOT EXISTS tag_by_folded ON tag (folded);
+CREATE INDEX IF NOT EXISTS item_by_kind ON item (kind);
+CREATE INDEX IF NOT EXISTS arrow_by_source ON arrow (source);
+CREATE INDEX IF NOT EXISTS arrow_by_target ON arrow (target);
 CREATE INDEX IF NOT EXISTS alias_by_folded ON alias (folded);
 CREATE INDEX IF NOT EXISTS chunk_by_hash ON chunk (text_hash);
 CREATE INDEX IF NOT EXISTS chunk_by_slot ON chunk (slot);

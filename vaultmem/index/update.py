@@ -11,7 +11,7 @@ from vaultmem.index.store import Sidecar
 from vaultmem.index.vectors import embedded_hash, forget_centroid, speaks
 from vaultmem.model.chunk import Chunk
 from vaultmem.model.delta import FileState, StoredFile
-from vaultmem.model.note import Link, Note, Problem
+from vaultmem.model.note import Item, Link, Note, Problem
 from vaultmem.vault.links import VaultNames, affected_keys, link_key
 from vaultmem.vault.paths import fold
 
@@ -23,6 +23,10 @@ NOTE_CHARS = 10_000
 
 # A property longer than this is searched by its beginning; derived fields are cut, never refused.
 MAX_PROPERTY_CHARS = 20_000
+
+
+# Small tables with rows of a note, replaced whole.
+_DETAILS = ("link", "tag", "alias", "field", "item", "arrow", "problem")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ class Entry:
     date: str | None  # ISO day
     stub: bool
     identity: str | None
+    items: tuple[Item, ...] = ()
+    apart: bool = False  # a template: its tags and links do not count
     known: bool = True  # whether the sidecar may hold it already
     replaces: str | None = None  # the path it had before, when it moved
 
@@ -62,7 +68,7 @@ def put_note(sidecar: Sidecar, entry: Entry, names: VaultNames) -> Written:
         note_id = _put_row(db, entry, fields, old)
         new = documents(fields, entry.chunks)
         reused = _put_chunks(db, note_id, entry, new, old)
-        _put_details(db, note_id, note, names, fresh=old is None)
+        _put_details(db, note_id, entry, names, fresh=old is None)
     return Written(len(entry.chunks), reused)
 
 
@@ -97,7 +103,7 @@ def remove_note(sidecar: Sidecar, path: str) -> None:
                 if row is not None
             ],
         )
-        for table in ("link", "tag", "alias", "problem", "chunk"):
+        for table in (*_DETAILS, "chunk"):
             db.execute(f"DELETE FROM {table} WHERE note = ?", (old.id,))
         forget_centroid(db)
         db.execute("DELETE FROM note WHERE id = ?", (old.id,))
@@ -250,6 +256,7 @@ def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _St
         entry.kind,
         entry.date,
         int(entry.stub),
+        int(entry.apart),
         entry.sha256,
         entry.identity,
         state.size,
@@ -263,7 +270,7 @@ def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _St
     if old is not None:
         db.execute(
             "UPDATE note SET path = ?, disk_path = ?, title = ?, folded_path = ?, folded_name = ?, "
-            "folded_title = ?, kind = ?, date = ?, stub = ?, "
+            "folded_title = ?, kind = ?, date = ?, stub = ?, apart = ?, "
             "sha256 = ?, identity = ?, size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, "
             "read_ns = ?, properties = ?, searched = ? WHERE id = ?",
             (*values, old.id),
@@ -271,9 +278,9 @@ def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _St
         return old.id
     db.execute(
         "INSERT INTO note (path, disk_path, title, folded_path, folded_name, folded_title, kind, "
-        "date, stub, sha256, identity, size, "
+        "date, stub, apart, sha256, identity, size, "
         "mtime_ns, ctime_ns, inode, read_ns, properties, searched) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         values,
     )
     return db.last_insert_rowid()
@@ -302,12 +309,14 @@ def _put_chunks(
             chunk.body,
             chunk.pieces,
             int(window is None),
+            chunk.kind,
+            chunk.date,
         )
         chunk_id = old_ids.get(chunk.key)
         if chunk_id is not None:
             db.execute(
                 "UPDATE chunk SET ordinal = ?, first_line = ?, last_line = ?, start = ?, end = ?, "
-                "body = ?, pieces = ?, lone = ? WHERE id = ?",
+                "body = ?, pieces = ?, lone = ?, kind = ?, date = ? WHERE id = ?",
                 (*place, chunk_id),
             )
         else:
@@ -324,8 +333,8 @@ def _put_chunks(
     if fresh:
         db.executemany(
             "INSERT INTO chunk (id, note, ordinal, first_line, last_line, start, end, body, "
-            "pieces, lone, key, trail, text, text_hash, speaks) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "pieces, lone, kind, date, key, trail, text, text_hash, speaks) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             fresh,
         )
     was = old.documents if old else None
@@ -379,16 +388,17 @@ def _delete_text(db: apsw.Connection, table: str, rows: Sequence[tuple[int, Row]
 
 
 def _put_details(
-    db: apsw.Connection, note_id: int, note: Note, names: VaultNames, *, fresh: bool
+    db: apsw.Connection, note_id: int, entry: Entry, names: VaultNames, *, fresh: bool
 ) -> None:
-    """Links, tags, aliases and problems: small tables, replaced whole."""
+    """Links, tags, aliases, fields, items, arrows and problems: small tables, replaced whole."""
+    note = entry.note
     if not fresh:
-        for table in ("link", "tag", "alias", "problem"):
+        for table in _DETAILS:
             db.execute(f"DELETE FROM {table} WHERE note = ?", (note_id,))
     if note.links:
         db.executemany(
             "INSERT INTO link (note, ordinal, target, subpath, display, embed, line, property, "
-            "key, resolved) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "key, exact, resolved) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 _link_row(note_id, ordinal, link, note.path, names)
                 for ordinal, link in enumerate(note.links)
@@ -400,6 +410,26 @@ def _put_details(
                 f"INSERT INTO {table} (note, ordinal, {table}, folded) VALUES (?, ?, ?, ?)",
                 [(note_id, n, value, fold(value)) for n, value in enumerate(values)],
             )
+    if note.fields:
+        db.executemany(
+            "INSERT INTO field (note, ordinal, name, value, line) VALUES (?, ?, ?, ?, ?)",
+            [(note_id, n, f.key, f.value, f.line) for n, f in enumerate(note.fields)],
+        )
+    if entry.items:
+        db.executemany(
+            "INSERT INTO item (note, ordinal, kind, date, first_line, last_line, text, origin) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (note_id, n, i.kind, i.date, i.first, i.last, i.text, i.origin)
+                for n, i in enumerate(entry.items)
+            ],
+        )
+    if note.arrows:
+        db.executemany(
+            "INSERT INTO arrow (note, ordinal, source, target, label, line) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            [(note_id, n, a.source, a.target, a.label, a.line) for n, a in enumerate(note.arrows)],
+        )
     if note.problems:
         db.executemany(
             "INSERT INTO problem (note, ordinal, line, code, message) VALUES (?, ?, ?, ?, ?)",
@@ -420,19 +450,25 @@ def _link_row(
         link.line,
         link.key,
         link_key(link.target),
-        names.resolve(link.target, source),
+        int(link.exact),
+        _resolve(names, link.target, source, exact=link.exact),
     )
+
+
+def _resolve(names: VaultNames, target: str, source: str, *, exact: bool) -> str | None:
+    # A leading slash asks for that very path, and for no other file of its name.
+    return names.resolve(f"/{target}" if exact else target, source)
 
 
 def _relink(db: apsw.Connection, key: str, names: VaultNames) -> None:
     rows = db.execute(
-        "SELECT link.note, link.ordinal, link.target, link.resolved, note.path "
+        "SELECT link.note, link.ordinal, link.target, link.exact, link.resolved, note.path "
         "FROM link JOIN note ON note.id = link.note WHERE link.key = ?",
         (key,),
     ).fetchall()
     changed = [
         (now, note_id, ordinal)
-        for note_id, ordinal, target, resolved, source in rows
-        if (now := names.resolve(str(target), str(source))) != resolved
+        for note_id, ordinal, target, exact, resolved, source in rows
+        if (now := _resolve(names, str(target), str(source), exact=bool(exact))) != resolved
     ]
     db.executemany("UPDATE link SET resolved = ? WHERE note = ? AND ordinal = ?", changed)

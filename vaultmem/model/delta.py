@@ -30,7 +30,7 @@ class StoredFile(NamedTuple):
 class Snapshot:
     """One walk over the vault. Paths are vault paths: NFC, `/` between parts."""
 
-    notes: Mapping[str, FileState]  # to be indexed
+    notes: Mapping[str, FileState]  # to be indexed: notes and canvases
     files: frozenset[str]  # everything else a link can lead to, excluded notes among them
     excluded: Mapping[str, str]  # note path -> the rule that keeps it out of search
     problems: tuple[Problem, ...]  # what could not be looked at, and why

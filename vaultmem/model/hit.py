@@ -37,7 +37,8 @@ class Hit:
     lines: tuple[int, int]  # 1-based, inclusive
     snippet: str
     score: float  # 0 to 1 within this query; not comparable between queries
-    kind: str
+    kind: str  # the item's, where the passage is one, else the note's
+    date: str | None  # ISO day, likewise
     weak: bool  # matches too little of the question to be trusted
     stub: bool  # the note has next to no text
     stale: bool  # the file has changed since it was indexed

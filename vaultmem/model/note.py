@@ -42,6 +42,7 @@ class Link:
     embed: bool
     line: int
     key: str | None = None  # dotted property name when the link stands in frontmatter
+    exact: bool = False  # a vault path and nothing else, as a canvas names its files
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,37 @@ class BlockId:
 
 
 @dataclass(frozen=True, slots=True)
+class Field:
+    """A `key:: value` written into the text: a property that stands where it belongs."""
+
+    key: str
+    value: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A stretch of a note that is something of its own: a decision, an error, a dated entry."""
+
+    kind: str
+    date: str | None  # ISO day that it names itself or stands under; None for the note's
+    first: int  # lines, 1-based and inclusive
+    last: int
+    text: str  # what a list of items shows, on one line
+    origin: str  # what makes it one: "field", "callout" or "entry"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """An edge of a canvas between two of its files."""
+
+    source: str  # vault paths as the canvas has them
+    target: str
+    label: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Frontmatter:
     """The properties block at the top of a note, if Obsidian would see one."""
 
@@ -96,13 +128,20 @@ class Block(NamedTuple):
     after: int  # 0-based line behind its last
 
 
+class Part(NamedTuple):
+    """A stretch of the text that is searched; no heading reaches beyond the part it stands in."""
+
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """Everything one file says, as values. Made from any bytes without ever raising."""
 
     path: str
     title: str  # frontmatter `title` when it is a text, else the file's name without `.md`
-    text: str  # the decoded file: no BOM, line ends as `\n`
+    text: str  # the decoded file: no BOM, line ends as `\n`; of a canvas, what its cards say
     line_starts: tuple[int, ...]  # offset of the first character of each line
     frontmatter: Frontmatter
     headings: tuple[Heading, ...]
@@ -113,6 +152,9 @@ class Note:
     block_ids: tuple[BlockId, ...]
     tasks: tuple[Task, ...]
     callouts: tuple[Callout, ...]
+    fields: tuple[Field, ...]
+    parts: tuple[Part, ...]  # in order, without overlap; what lies between them is not searched
+    arrows: tuple[Arrow, ...]  # of a canvas
     problems: tuple[Problem, ...]
 
     @property

@@ -72,13 +72,16 @@ def parse_query(text: str, filters: Filters | None = None) -> Query:
     meaningful = [word for word in candidates if not _is_stop(word)]
     words += meaningful if meaningful or words else candidates
     distinct = _distinct(words)
+    asked = " ".join([*phrases, *tokens])
+    if not distinct and not any(unicodedata.category(c) == "So" for c in asked):
+        asked = ""  # punctuation alone has no meaning for a passage to be near to
     return Query(
         text,
         distinct[:MAX_WORDS],
         _distinct(excluded)[:MAX_WORDS],
         found,
         name=name,
-        asked=" ".join([*phrases, *tokens]),
+        asked=asked,
         dropped=max(0, len(distinct) - MAX_WORDS),
     )
 

@@ -88,7 +88,7 @@ def ranked_passages(
             known = _known_share(asked, lookup, repaired)
     scope = lookup.scope(query.filters, query.required, query.excluded)
     if not query.words and (means.meaning is None or not query.asked):
-        listed = _listed(lookup, scope, limit) if scope and query.filters else ()
+        listed = _listed(lookup, scope, limit, passages=passages) if scope and query.filters else ()
         return Ranking(query, listed, repaired, ())
     degraded: tuple[str, ...] = ()
     if query.dropped:
@@ -115,12 +115,13 @@ def _no_phrase(query: Query, lookup: Lookup) -> str:
     return f"No note holds {phrases} as written{where}; its words were searched instead."
 
 
-def _listed(lookup: Lookup, scope: Scope, limit: int) -> tuple[Ranked, ...]:
-    """What filters alone select: every note in scope by its opening passage, newest first."""
-    notes = lookup.newest_in(scope, limit)
-    first = lookup.first_passages(notes)
+def _listed(lookup: Lookup, scope: Scope, limit: int, *, passages: bool) -> tuple[Ranked, ...]:
+    """What filters alone select, newest first: each note in scope by its first passage there."""
     evidence = Evidence(channels=(), matched=(), missing=(), coverage=1.0, boosts={})
-    return tuple(Ranked(first[n].id, n, 0.0, weak=False, evidence=evidence) for n in notes)
+    return tuple(
+        Ranked(chunk, note, 0.0, weak=False, evidence=evidence)
+        for chunk, note in lookup.newest_in(scope, limit, passages=passages)
+    )
 
 
 def _known_share(query: Query, lookup: Lookup, repaired: Mapping[str, str]) -> float:
@@ -151,7 +152,7 @@ def _scored(
     places = lookup.places(passage.keys() | window.keys() | near.keys())
     covered = {place.note for place in places.values()}
     # A note found as a whole whose passages all fell to the cuts still has its opening to show.
-    for first in lookup.first_passages((note.keys() | named) - covered).values():
+    for first in lookup.first_passages((note.keys() | named) - covered, scope).values():
         places[first.id] = first
     paths = lookup.note_paths({place.note for place in places.values()})
     candidates = [

@@ -15,7 +15,8 @@ from vaultmem.index.store import Sidecar, open_existing, sidecar_errors
 from vaultmem.model.errors import SidecarUnavailable
 from vaultmem.service.settings import Settings
 from vaultmem.vault.chunk import CHUNKER_VERSION
-from vaultmem.vault.facts import KindRules, load_kind_rules
+from vaultmem.vault.facts import KindRules, kind_rules
+from vaultmem.vault.obsidian import read_obsidian
 from vaultmem.vault.parse import PARSER_VERSION
 
 if TYPE_CHECKING:
@@ -68,8 +69,16 @@ class Memory:
 
     @property
     def kind_rules(self) -> KindRules:
-        """What tells a note's kind when it does not say so itself."""
-        return load_kind_rules(self.vault, self.settings["kinds.folders"])
+        """What tells a note's kind and day when it does not say so itself."""
+        settings = self.settings
+        return kind_rules(
+            read_obsidian(self.vault),
+            settings["kinds.folders"],
+            templates=settings["templates.folders"],
+            templates_apart=settings["templates.count"] == "no",
+            logs=settings["kinds.logs"],
+            items=settings["items.kinds"],
+        )
 
     @property
     def fingerprint(self) -> str:

@@ -1,6 +1,7 @@
 """Which note a person means by a path, a name or an alias. Never a guess."""
 
-from vaultmem.index.lookup import FoundNote, Lookup
+from vaultmem.index.lookup import Lookup
+from vaultmem.index.rows import FoundNote
 from vaultmem.model.errors import NoteAmbiguous, NoteNotFound, Refused
 from vaultmem.model.note import note_name
 from vaultmem.vault.paths import fold, is_hidden, vault_path

@@ -106,6 +106,32 @@ SETTINGS: tuple[Setting, ...] = (
         {},
         "Folder -> kind of the notes in it; a note's own `type` property wins.",
     ),
+    Setting(
+        "kinds.logs",
+        list,
+        ("changelog", "journal", "log"),
+        "Kinds of notes whose dated entries are found as episodes, however few they are.",
+    ),
+    Setting(
+        "items.kinds",
+        list,
+        ("decision", "error", "lesson", "memory"),
+        "Fields (`decision:: …`) and callouts (`[!decision]`) of these names are items, found by "
+        "kind and date.",
+    ),
+    Setting(
+        "templates.folders",
+        list,
+        (),
+        "Folders of templates, besides the one in Obsidian's own settings.",
+    ),
+    Setting(
+        "templates.count",
+        str,
+        "no",
+        "Whether tags and links of templates count among those of the notes: no, yes.",
+        choices=("no", "yes"),
+    ),
 )
 
 

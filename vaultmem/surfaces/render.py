@@ -22,19 +22,19 @@ MAX_LISTED = 20
 
 def render_index(reply: IndexReply) -> str:
     """What indexing did."""
-    notes = reply.notes
+    notes, canvases = reply.notes, reply.canvases
     parts = [
         f"{count:,} {name}"
         for name, count in (
-            ("added", notes.added),
-            ("changed", notes.changed),
-            ("renamed", notes.renamed),
-            ("removed", notes.removed),
+            ("added", notes.added + canvases.added),
+            ("changed", notes.changed + canvases.changed),
+            ("renamed", notes.renamed + canvases.renamed),
+            ("removed", notes.removed + canvases.removed),
         )
         if count
     ]
     lines = [
-        f"{_count(notes.total, 'note')} in {_count(reply.chunks.total, 'passage')}: "
+        f"{_documents(notes.total, canvases.total)} in {_count(reply.chunks.total, 'passage')}: "
         f"{', '.join(parts) or 'nothing changed'} ({reply.seconds:.1f} s)"
     ]
     lines += _embedding(reply)
@@ -137,6 +137,9 @@ def render_links(reply: RelatedReply) -> str:
 def _link(link: LinkOut) -> str:
     written = ("!" if link.embed else "") + f"[[{link.link}{link.subpath}]]"
     where = f"line {link.line}" + (f", property {link.property}" if link.property else "")
+    if link.via:
+        label = f", {link.display}" if link.display else ""
+        where = f"arrow in {link.via}, line {link.line}{label}"
     if link.resolved:
         return f"{written}  ->  {link.resolved}  ({where})"
     alias = f"; it is an alias of {link.alias_of}" if link.alias_of else ""
@@ -149,6 +152,7 @@ def render_lint(reply: LintReply) -> str:
     lines.append(f"Links to notes that do not exist: {len(reply.unresolved)}")
     for link in reply.unresolved:
         hint = f"  (perhaps {', '.join(link.suggestions)})" if link.suggestions else ""
+        hint += f": {link.fix}" if link.fix else ""
         lines.append(f"  {link.path}:{link.line}  [[{link.link}]]{hint}")
     lines.append(f"Links that could mean several notes: {len(reply.ambiguous)}")
     for several in reply.ambiguous:
@@ -158,7 +162,7 @@ def render_lint(reply: LintReply) -> str:
             f"not {', '.join(others)}"
         )
     lines.append(f"Notes without any link: {len(reply.orphans)}")
-    lines += [f"  {path}" for path in reply.orphans]
+    lines += [f"  {orphan.path}" for orphan in reply.orphans]
     lines += _problems(reply.problems, limit=None)
     return _joined(lines)
 
@@ -175,7 +179,8 @@ def render_status(reply: StatusReply) -> str:
         [
             f"vault     {reply.vault}",
             f"index     {reply.sidecar}",
-            f"notes     {reply.notes:,} in {_count(reply.chunks, 'passage')}",
+            f"notes     {reply.notes:,}{_canvases(reply.canvases)} in "
+            f"{_count(reply.chunks, 'passage')}",
             f"vectors   {_vectors(reply)}",
             f"state     {fresh}",
             f"last      {reply.last_indexed or 'never'}",
@@ -258,6 +263,14 @@ def _problems(problems: tuple[Problem, ...], limit: int | None = MAX_LISTED) -> 
 
 def _more(count: int) -> list[str]:
     return [f"  … and {count - MAX_LISTED:,} more (--json has all)"] if count > MAX_LISTED else []
+
+
+def _documents(notes: int, canvases: int) -> str:
+    return _count(notes, "note") + _canvases(canvases)
+
+
+def _canvases(number: int) -> str:
+    return f" and {number:,} {'canvas' if number == 1 else 'canvases'}" if number else ""
 
 
 def _count(number: int, noun: str) -> str:

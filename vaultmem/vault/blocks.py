@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
     from markdown_it.token import Token
 
 _KINDS = {
@@ -77,7 +78,55 @@ def _markdown() -> "MarkdownIt":
     markdown.core.ruler.disable(["inline", "text_join"])
     # Definitions of reference links stay visible text here, and are slow to parse by the thousand.
     markdown.block.ruler.disable(["reference"])
+    markdown.block.ruler.before("table", "plain_paragraph", _plain_paragraph)
     return markdown
+
+
+# What may begin another block, underline a heading or rule a table off.
+_TELLING = frozenset("#>-*+_~`<=|:0123456789")
+
+
+# Behind the mark of an item these may make it a rule, or that of a table.
+_RULED = frozenset(("-", "*", "_", ":", "|", " ", "\t", "\n", ""))
+
+
+def _plain_paragraph(state: "StateBlock", first: int, _: int, silent: bool) -> bool:
+    """A paragraph that is seen to be one by the first character of its lines.
+
+    The library asks eleven rules at each line; for most lines one look is enough, which saves a
+    tenth of indexing. Whatever is not plain is left to those rules.
+    """
+    if silent or state.is_code_block(first):
+        return False
+    source, marks, shifts, ends = state.src, state.bMarks, state.tShift, state.eMarks
+    line, last = first, state.lineMax
+    while line < last:
+        at = marks[line] + shifts[line]
+        if at >= ends[line]:
+            break  # an empty line
+        if source[at] in _TELLING:
+            if line == first or not _opens_item(state, line, at):
+                return False
+            break
+        line += 1
+    state.line = line
+    state.push("paragraph_open", "p", 1).map = [first, line]
+    state.push("inline", "", 0).map = [first, line]  # nobody asks for a paragraph's content
+    state.push("paragraph_close", "p", -1)
+    return True
+
+
+def _opens_item(state: "StateBlock", line: int, at: int) -> bool:
+    """Whether the line is surely the next item of a list: not far indented, and no rule."""
+    if state.src[at] not in "-*+" or state.src[at + 1 : at + 2] != " ":
+        return False
+    indent = state.sCount[line]
+    return (
+        state.src[at + 2 : at + 3] not in _RULED
+        and indent >= 0
+        and indent - state.blkIndent <= 3
+        and (state.listIndent < 0 or indent - state.listIndent < 4)
+    )
 
 
 def _collect(tokens: "Sequence[Token]", line_starts: "Sequence[int]") -> Structure:

@@ -14,15 +14,15 @@ again, weakest boundary first. An edit therefore moves the cuts next to it and n
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 from zlib import crc32
 
 from vaultmem.model.chunk import Chunk
-from vaultmem.model.note import Block, Heading, Note
+from vaultmem.model.note import Block, Heading, Item, Note
 from vaultmem.vault.pieces import LEAST_PIECES, estimate_pieces, measure_pieces
 
 # Bump when cuts or keys change, so that sidecars are rebuilt.
@@ -35,6 +35,7 @@ MIN_TEXT_SHARE = 0.5
 _LINE = re.compile(r"\n(?=[^\n])")
 _SENTENCE = re.compile(r"[.!?…][\"')\]*_]*[ \t]+|[。！？．][」』）]?")
 _WORD = re.compile(r"\s+")
+_SHOWN = re.compile(r"\S")
 # A run without any blank is cut at this many characters.
 _HARD_CUT = 200
 
@@ -47,16 +48,20 @@ class _Boundary(NamedTuple):
     offset: int
 
 
-def chunk_note(note: Note, *, max_pieces: int) -> tuple[Chunk, ...]:
+def chunk_note(note: Note, *, max_pieces: int, items: Sequence[Item] = ()) -> tuple[Chunk, ...]:
     """The passages of a note, in order; at least one, even if the note is empty.
 
     max_pieces: estimated word pieces a passage may have, heading trail included.
+    items:      of the note, by line; each is a passage of its own, or several if it is long.
     """
     starts = note.line_starts
     block_lines = [block.first for block in note.blocks]
     chunks: list[Chunk] = []
     seen: dict[str, int] = {}
-    for section in _sections(note):
+    sections = _sections(note)
+    if items:
+        sections = _with_items(sections, items, note)
+    for section in sections:
         budget = max(int(max_pieces * MIN_TEXT_SHARE), max_pieces - section.trail_pieces)
         for piece in _cut(note, section, budget, starts, block_lines):
             chunk = _make(note.text, section, piece, starts, seen)
@@ -71,30 +76,76 @@ def chunk_note(note: Note, *, max_pieces: int) -> tuple[Chunk, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """A heading and what stands under it, up to the next heading of any rank."""
+    """A heading and what stands under it, up to the next heading of any rank, or a part of that."""
 
     trail: tuple[str, ...]
     trail_pieces: int
     start: int
     body: int  # behind the heading line
     end: int
+    item: Item | None = None  # the innermost it belongs to
 
 
 def _sections(note: Note) -> Iterator[_Section]:
-    text_end = len(note.text)
-    headings = note.headings
-    first = headings[0].start if headings else text_end
-    if first > note.frontmatter.end:
-        yield _Section((), 0, note.frontmatter.end, note.frontmatter.end, first)
+    at = 0
+    for start, end in note.parts:
+        while at < len(note.headings) and note.headings[at].start < start:
+            at += 1
+        after = at
+        while after < len(note.headings) and note.headings[after].start < end:
+            after += 1
+        yield from _part_sections(note.headings[at:after], start, end)
+        at = after
+
+
+def _part_sections(headings: Sequence[Heading], start: int, end: int) -> Iterator[_Section]:
+    first = headings[0].start if headings else end
+    if first > start:
+        yield _Section((), 0, start, start, first)
     open_headings: list[Heading] = []
     for index, heading in enumerate(headings):
         while open_headings and open_headings[-1].level >= heading.level:
             open_headings.pop()
         open_headings.append(heading)
-        end = headings[index + 1].start if index + 1 < len(headings) else text_end
-        body = heading.body if 0 <= heading.body <= end else end
+        after = headings[index + 1].start if index + 1 < len(headings) else end
+        body = heading.body if 0 <= heading.body <= after else after
         trail = tuple(h.text[:MAX_TRAIL_CHARS] for h in open_headings)
-        yield _Section(trail, estimate_pieces(" ".join(trail)), heading.start, body, end)
+        yield _Section(trail, estimate_pieces(" ".join(trail)), heading.start, body, after)
+
+
+def _with_items(
+    sections: Iterable[_Section], items: Sequence[Item], note: Note
+) -> Iterator[_Section]:
+    """The sections cut where items begin and end, each stretch knowing its innermost item."""
+    starts, text_end = note.line_starts, len(note.text)
+    spans = [
+        (starts[item.first - 1], starts[item.last] if item.last < len(starts) else text_end, item)
+        for item in items
+    ]
+    edges = sorted({edge for begin, end, _ in spans for edge in (begin, end)})
+    active: list[tuple[int, int, Item]] = []
+    pending = 0
+    for section in sections:
+        low = bisect_right(edges, section.start)
+        high = bisect_left(edges, section.end)
+        # An item right behind the heading takes the heading along.
+        shown = _SHOWN.search(note.text, section.body, section.end)
+        first = shown.start() if shown is not None else section.end
+        cuts = [edge for edge in edges[low:high] if edge > first]
+        for begin, end in pairwise((section.start, *cuts, section.end)):
+            while pending < len(spans) and spans[pending][0] < end:
+                active.append(spans[pending])
+                pending += 1
+            # What has ended here ends for all that follows: stretches come in order.
+            active = [span for span in active if span[1] > begin]
+            inner = min(active, key=lambda span: span[1] - span[0], default=None)
+            yield replace(
+                section,
+                start=begin,
+                body=section.body if begin == section.start else begin,
+                end=end,
+                item=inner[2] if inner is not None else None,
+            )
 
 
 def _cut(
@@ -267,6 +318,8 @@ def _make(
         text=slice_,
         body=min(section.body - first, len(slice_)) if opens else 0,
         pieces=int(cost) + 1 + section.trail_pieces,
+        kind=section.item.kind if section.item is not None else None,
+        date=section.item.date if section.item is not None else None,
     )
 
 

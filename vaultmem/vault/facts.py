@@ -1,15 +1,15 @@
 """Facts about a note that follow from its text and place: kind, date, identity, stub."""
 
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
+from functools import lru_cache
 
 from vaultmem.model.note import Note
-from vaultmem.vault.paths import is_hidden, vault_path
-from vaultmem.vault.read import OBSIDIAN_FILE_BYTES, read_file
+from vaultmem.vault.daily import DayPattern, day_pattern
+from vaultmem.vault.obsidian import DAILY_FORMAT, ObsidianSettings
+from vaultmem.vault.paths import is_canvas, is_note, vault_path
 
 # Fewer words than this, and a note is a stub: marked as such, and ranked as it deserves.
 STUB_WORDS = 12
@@ -22,63 +22,117 @@ _KIND = re.compile(r"[^\s,;]{1,40}")
 
 @dataclass(frozen=True, slots=True)
 class KindRules:
-    """What tells a note's kind when it does not say so itself."""
+    """What tells a note's kind and day when it does not say so itself, and what items it holds."""
 
     folders: Mapping[str, str]  # folder -> kind
-    templates: str | None  # Obsidian's template folder
+    templates: tuple[str, ...] = ()  # folders of templates, and single notes that are one
+    templates_apart: bool = True  # their tags and links do not count
+    daily_folder: str = ""
+    daily_format: str = DAILY_FORMAT  # Moment's, of the path below that folder
+    logs: tuple[str, ...] = ()  # kinds of notes whose dated entries are episodes
+    items: tuple[str, ...] = ()  # names of fields and callouts that make items
 
     @property
     def fingerprint(self) -> str:
         """Rules that stored rows depend on, as one text."""
         folders = ",".join(f"{folder}={kind}" for folder, kind in sorted(self.folders.items()))
-        return f"kinds {folders}; templates {self.templates}"
+        return (
+            f"kinds {folders}; templates {self.templates} {self.templates_apart}; "
+            f"daily {self.daily_folder!r} {self.daily_format!r}; logs {self.logs}; "
+            f"items {self.items}"
+        )
+
+    def is_template(self, path: str) -> bool:
+        """Whether other notes are made from the note at `path`."""
+        return any(path == t or path.startswith(t + "/") for t in self.templates)
+
+    def daily_note(self, path: str) -> date | None:
+        """The day whose daily note stands at `path`, by Obsidian's folder and format."""
+        folder = self.daily_folder + "/" if self.daily_folder else ""
+        if not path.startswith(folder) or not is_note(path):
+            return None
+        pattern = _daily_pattern(self.daily_format)
+        return pattern.day(path[len(folder) : -3]) if pattern is not None else None
 
 
-def load_kind_rules(vault: Path, folders: Mapping[str, str]) -> KindRules:
-    """The rules of the settings and of the vault's own Obsidian configuration."""
-    answer = read_file(vault, ".obsidian/templates.json", limit=OBSIDIAN_FILE_BYTES)
-    folder: object = None
-    if isinstance(answer, bytes):
-        try:
-            loaded = json.loads(answer.decode("utf-8-sig"))
-        except (ValueError, RecursionError):
-            loaded = None  # a convenience only: an unreadable file means no template folder
-        folder = loaded.get("folder") if isinstance(loaded, dict) else None
-    templates = vault_path(folder) if isinstance(folder, str) else ""
-    usable = templates and not is_hidden(templates)
-    return KindRules(dict(folders), templates if usable else None)
+@lru_cache(maxsize=8)
+def _daily_pattern(daily_format: str) -> DayPattern | None:
+    return day_pattern(daily_format)
+
+
+def kind_rules(
+    obsidian: ObsidianSettings,
+    folders: Mapping[str, str],
+    *,
+    templates: Iterable[str] = (),
+    templates_apart: bool = True,
+    logs: Iterable[str] = (),
+    items: Iterable[str] = (),
+) -> KindRules:
+    """The rules of the settings and of the vault's own Obsidian configuration.
+
+    templates: folders besides the one that Obsidian names.
+    """
+    found = [vault_path(folder) for folder in templates]
+    if obsidian.template_folder:
+        found.append(obsidian.template_folder)
+    if obsidian.daily_template:
+        daily = obsidian.daily_template
+        found.append(daily if is_note(daily) else daily + ".md")
+    return KindRules(
+        dict(folders),
+        tuple(sorted({folder for folder in found if folder})),
+        templates_apart,
+        obsidian.daily_folder,
+        obsidian.daily_format,
+        tuple(sorted({kind.lower() for kind in logs})),
+        tuple(sorted({kind.lower() for kind in items})),
+    )
 
 
 def note_kind(note: Note, rules: KindRules) -> str:
-    """The note's `type`, else the kind of its folder, else template, daily or note."""
-    stated = note.frontmatter.properties.get("type")
-    if isinstance(stated, str) and _KIND.fullmatch(stated.strip()):
-        kind = stated.strip().lower()
-    else:
-        kind = ""
-    if rules.templates and note.path.startswith(rules.templates + "/"):
+    """The note's `type`, else the kind of its folder, else template, canvas, daily or note."""
+    if rules.is_template(note.path):
         return "template"  # whatever the notes made from it will say they are
-    if kind:
-        return kind
+    stated = _stated_kind(note)
+    if stated:
+        return stated
     parents = note.path.split("/")[:-1]
     for depth in range(len(parents), 0, -1):
         named = rules.folders.get("/".join(parents[:depth]))
         if named:
             return named
-    return "daily" if _DAY.fullmatch(note.name) else "note"
+    if is_canvas(note.path):
+        return "canvas"
+    daily = _DAY.fullmatch(note.name) or rules.daily_note(note.path) is not None
+    return "daily" if daily else "note"
 
 
-def note_date(note: Note, modified: date) -> date:
+def _stated_kind(note: Note) -> str:
+    """The kind that the note gives itself: by its frontmatter, else by a field in its text."""
+    values = [note.frontmatter.properties.get("type")]
+    values += [field.value for field in note.fields if field.key.lower() == "type"]
+    for value in values:
+        if isinstance(value, str) and _KIND.fullmatch(value.strip()):
+            return value.strip().lower()
+    return ""
+
+
+def note_date(note: Note, modified: date, rules: KindRules | None = None) -> date:
     """The day a note is about: a date property, else its name, else when the file was modified."""
     properties = {key.lower(): value for key, value in note.frontmatter.properties.items()}
+    for field in note.fields:
+        properties.setdefault(field.key.lower(), field.value)
     for key in _DATE_KEYS:
-        found = _day_in(properties.get(key))
+        found = day_in(properties.get(key))
         if found is not None:
             return found
-    return _day_in(note.name) or modified
+    daily = rules.daily_note(note.path) if rules is not None else None
+    return daily or day_in(note.name) or modified
 
 
-def _day_in(value: object) -> date | None:
+def day_in(value: object) -> date | None:
+    """The first ISO day in a text; None for anything else, and for a day that there is not."""
     match = _DAY.search(value) if isinstance(value, str) else None
     if match is None:
         return None
@@ -99,7 +153,7 @@ def note_identity(note: Note) -> str | None:
 def is_stub(note: Note) -> bool:
     """Whether a note has next to no text of its own, headings left out."""
     # Far more than a stub has; the rest of a long note need not be looked at.
-    text = note.text[note.frontmatter.end : note.frontmatter.end + 4000]
+    text = "\n".join([note.text[start : min(end, start + 4000)] for start, end in note.parts[:100]])
     lines = [line for line in text.split("\n") if not _HEADING.match(line)]
     words = 0
     for line in lines:

@@ -21,7 +21,21 @@ MAX_NODES = 10_000
 MAX_DEPTH = 20
 MAX_NUMBER_CHARS = 1000
 
+# Blanks may stand behind the closing fence only.
+_OPENING = "---\n"
 _CLOSING = re.compile(r"^---[ \t]*$", re.MULTILINE)
+
+# Characters that PyYAML refuses, or takes for line ends as YAML 1.1 did: carried through loading
+# as private ones.
+_SPECIAL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]")
+# The last plane: icon fonts live in the one before it.
+_PRIVATE = 0x100000
+_CARRIED = re.compile("[􀀀-􀀟􀁿-􀂟􂀨􂀩􏿾􏿿]")
+
+# Tabs that YAML 1.2 takes for blanks and PyYAML does not: on a blank line, before a comment, behind
+# a dash.
+_BLANK_TABS = re.compile(r"^[ \t]*\t[ \t]*(?=#|$)", re.MULTILINE)
+_TAB_BEHIND_DASH = re.compile(r"^((?: *-)+)[ ]*\t[ \t]*(?=[^\s-])", re.MULTILINE)
 
 ABSENT = Frontmatter(exists=False, valid=True, properties={}, text="", lines=0, end=0)
 
@@ -32,11 +46,9 @@ def read_frontmatter(path: str, text: str) -> tuple[Frontmatter, tuple[Problem, 
     Never raises. A block that is no mapping, or no YAML, leaves the note without properties and
     one problem that names the line.
     """
-    if not text.startswith("---"):
+    if not text.startswith(_OPENING):
         return ABSENT, ()
-    opened = text.find("\n")
-    if opened < 0 or text[3:opened].strip(" \t"):
-        return ABSENT, ()
+    opened = len(_OPENING) - 1
     closed = _CLOSING.search(text, opened + 1)
     if closed is None:
         return ABSENT, ()
@@ -69,7 +81,7 @@ def _load(path: str, block: str) -> tuple[dict[str, object] | None, Problem | No
     if not block.strip():
         return {}, None
     try:
-        properties = _handler().load(block)
+        properties = _load_yaml(block)
     except Exception as error:  # noqa: BLE001 - ValueError, RecursionError and more; see below
         # PyYAML raises six kinds on hostile blocks; whatever it is, the body is indexed anyway.
         line, reason = _explain(error)
@@ -100,15 +112,44 @@ def _load(path: str, block: str) -> tuple[dict[str, object] | None, Problem | No
     )
 
 
+def _load_yaml(block: str) -> object:
+    import yaml
+
+    carried = _SPECIAL.sub(lambda found: chr(_PRIVATE + ord(found.group())), block)
+    try:
+        return _handler().load(carried)
+    except yaml.YAMLError:
+        spaced = _TAB_BEHIND_DASH.sub(r"\1 ", _BLANK_TABS.sub("", carried))
+        if spaced == carried:
+            raise
+        return _handler().load(spaced)
+
+
 def _key(key: object) -> str:
-    """Obsidian shows every key as text, `null` and `true` included."""
+    """Every key as text, as JavaScript spells it; a `null` or empty one is the empty text."""
     if isinstance(key, str):
         return key
     if key is None:
-        return "null"
+        return ""
     if isinstance(key, bool):
         return "true" if key else "false"
-    return str(key)
+    return str(int(key) if isinstance(key, float) and key.is_integer() else key)
+
+
+def _flow(node: "Node") -> str:
+    """A list or mapping that is a key, as text: `{{date}}` of a template is the key `{ date }`."""
+    import yaml
+
+    if isinstance(node, yaml.SequenceNode):
+        parts = [_flow(part) for part in node.value]
+        return f"[ {', '.join(parts)} ]" if parts else "[]"
+    if isinstance(node, yaml.MappingNode):
+        parts = [
+            f"{_flow(key)}: {_flow(value)}" if value.value else _flow(key)
+            for key, value in node.value
+        ]
+        return f"{{ {', '.join(parts)} }}" if parts else "{}"
+    return str(node.value)
 
 
 def _explain(error: Exception) -> tuple[int, str]:
@@ -198,9 +239,11 @@ def _loader() -> type:
             _known(node, ("map",))
             mapping: dict[str, object] = {}
             for key_node, value_node in node.value:
-                if not isinstance(key_node, yaml.ScalarNode):
-                    raise _refused(key_node, "a key is a list or a mapping")
-                key = _key(_scalar(key_node))
+                if isinstance(key_node, yaml.ScalarNode):
+                    key = _key(_scalar(key_node))
+                else:
+                    self.plain(key_node, depth + 1)  # counts it
+                    key = _flow(key_node) if self.nodes <= MAX_NODES else ""
                 if key in mapping:
                     raise _refused(key_node, f"the key {key[:40]!r} is given twice")
                 mapping[key] = self.plain(value_node, depth + 1)
@@ -225,7 +268,7 @@ def _core_type(text: str) -> str:
 
 
 def _scalar(node: "ScalarNode") -> object:
-    text = str(node.value)
+    text = _CARRIED.sub(lambda found: chr(ord(found.group()) - _PRIVATE), str(node.value))
     match node.tag.removeprefix(_TAG):
         case "str":
             return text
@@ -250,7 +293,12 @@ def _int(text: str) -> int:
 
 
 def _known(node: "Node", types: tuple[str, ...]) -> None:
-    """Refuse a tag that asks for something else than plain values."""
+    """Refuse a tag of YAML's own that asks for something else than plain values.
+
+    A tag of the person's own (`!note`) says nothing that is known, and is overlooked.
+    """
+    if not node.tag.startswith((_TAG, "tag:")):
+        return
     if node.tag.removeprefix(_TAG) not in types and node.tag not in _AS_WRITTEN:
         raise _refused(node, f"the tag {node.tag[:60]} is not supported")
 

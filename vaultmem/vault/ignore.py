@@ -4,7 +4,6 @@ An excluded note still exists for links: Obsidian resolves links to excluded fil
 """
 
 import fnmatch
-import json
 import re
 import warnings
 from collections.abc import Iterable
@@ -12,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vaultmem.model.note import Problem
-from vaultmem.vault.read import OBSIDIAN_FILE_BYTES, read_file
+from vaultmem.vault.obsidian import ObsidianSettings, read_obsidian
 
 # Copies that sync services make when two devices wrote at once.
 _CONFLICT_COPIES = re.compile(
-    r"\.sync-conflict-\d{8}-\d{6}|[(](?:[^()]*'s )?conflicted copy\b[^()]*\d{4}", re.IGNORECASE
+    r"\.sync-conflict-\d{8}-\d{6}|[(](?:[^()]*'s )?conflicted copy\b[^/]*\d{4}", re.IGNORECASE
 )
 
 
@@ -46,10 +45,17 @@ class IgnoreRules:
 
 def load_rules(vault: Path, globs: Iterable[str]) -> tuple[IgnoreRules, tuple[Problem, ...]]:
     """The rules of the settings and of the vault's own Obsidian configuration."""
-    problems: list[Problem] = []
+    return compile_rules(read_obsidian(vault), globs)
+
+
+def compile_rules(
+    obsidian: ObsidianSettings, globs: Iterable[str]
+) -> tuple[IgnoreRules, tuple[Problem, ...]]:
+    """The rules, and a problem for each that is no rule. globs: of the setting scan.ignore."""
+    problems = list(obsidian.problems)
     prefixes: list[str] = []
     expressions: list[tuple[str, re.Pattern[str]]] = []
-    for source in _obsidian_filters(vault, problems):
+    for source in obsidian.excluded:
         if len(source) > 2 and source.startswith("/") and source.endswith("/"):
             try:
                 with warnings.catch_warnings():
@@ -58,14 +64,14 @@ def load_rules(vault: Path, globs: Iterable[str]) -> tuple[IgnoreRules, tuple[Pr
             except re.error as error:
                 problems.append(
                     Problem(
-                        ".obsidian/app.json",
+                        f"{obsidian.folder}/app.json",
                         0,
                         "ignore-rule-invalid",
                         f"The excluded-files rule {source} is no regular expression ({error}); "
                         "it excludes nothing here.",
                     )
                 )
-        elif source:
+        else:
             prefixes.append(source)
     compiled = tuple((glob, _compile_glob(glob)) for glob in globs)
     return IgnoreRules(compiled, tuple(prefixes), tuple(expressions)), tuple(problems)
@@ -80,35 +86,3 @@ def _compile_glob(glob: str) -> re.Pattern[str]:
     inside = fnmatch.translate(glob.rstrip("/") + "/*")
     deep = fnmatch.translate("*/" + glob.rstrip("/") + "/*")
     return re.compile(f"(?:{pattern}|{below}|{inside}|{deep})")
-
-
-def _obsidian_filters(vault: Path, problems: list[Problem]) -> list[str]:
-    """`userIgnoreFilters` of the vault's app.json; unknown shapes count as none."""
-    answer = read_file(vault, ".obsidian/app.json", limit=OBSIDIAN_FILE_BYTES)
-    if not isinstance(answer, bytes):
-        if answer.code != "missing":
-            problems.append(
-                Problem(
-                    ".obsidian/app.json",
-                    0,
-                    "obsidian-settings-unread",
-                    f"Obsidian's excluded files are not honoured: {answer.message}",
-                )
-            )
-        return []
-    try:
-        settings = json.loads(answer.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        problems.append(
-            Problem(
-                ".obsidian/app.json",
-                0,
-                "obsidian-settings-invalid",
-                "Obsidian's app.json is not readable JSON; its excluded files are not honoured.",
-            )
-        )
-        return []
-    filters = settings.get("userIgnoreFilters") if isinstance(settings, dict) else None
-    return (
-        [entry for entry in filters if isinstance(entry, str)] if isinstance(filters, list) else []
-    )

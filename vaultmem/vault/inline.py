@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from urllib.parse import unquote
 
-from vaultmem.model.note import BlockId, Callout, Link, Task
+from vaultmem.model.note import BlockId, Callout, Field, Link, Task
 from vaultmem.vault.paths import fold
 
 _BACKTICKS = re.compile(r"`+")
@@ -25,6 +25,17 @@ _DESTINATION = re.compile(
     r"\]\([ \t]*+(?:<([^<>\n]*)>|([^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*))"
     r"(?:[ \t]++(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*+\)"
 )
+# `key:: value` alone on a line, behind marks of a list, a task or a quotation and any emphasis.
+_FIELD = re.compile(
+    r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[^\n]\][ \t]+)?)?[*_~]{0,3}"
+    r"([^\s\[\](){}<>:|`\"#*_~\\-][^\[\](){}<>:|`\"#*~\\\n]{0,58}?)[*_~ \t]{0,5}::(?=[ \t\n*_~]|$)"
+    r"[*_~]{0,3}([^\n]*)"
+)
+# `[key:: value]` and `(key:: value)` within a line.
+_INLINE_FIELD = re.compile(
+    r"[\[(]([^\s\[\](){}<>:|`\"#\\-][^\[\](){}<>:|`\"#\\\n]{0,58}?)[ \t]*::(?=[ \t])"
+)
+_CLOSER = {"[": "]", "(": ")"}
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 _BRACKET = re.compile(r"\\[\[\]\\]|[\[\]]|\n(?=[ \t]*\n)")
 
@@ -73,18 +84,22 @@ def _code_spans(
         runs = [(m.start(), m.end()) for m in _BACKTICKS.finditer(text, start, end)]
         # For each run, the next one of the same length; found from the back in one sweep.
         following: list[int | None] = [None] * len(runs)
+        openers = [0] * len(runs)
         latest: dict[int, int] = {}
         for index in range(len(runs) - 1, -1, -1):
-            length = runs[index][1] - runs[index][0]
-            following[index] = latest.get(length)
-            latest[length] = index
+            begin, behind = runs[index]
+            # An escaped backtick is text, and those behind it open a span; within one, nothing is
+            # escaped, so that a run closes as a whole.
+            openers[index] = begin + _escaped(text, begin)
+            following[index] = latest.get(behind - openers[index])
+            latest[behind - begin] = index
         index = 0
         while index < len(runs):
             closing = following[index]
-            if closing is None or _escaped(text, runs[index][0]):
+            if closing is None:
                 index += 1
                 continue
-            spans.append((runs[index][0], runs[closing][1]))
+            spans.append((openers[index], runs[closing][1]))
             index = closing + 1
     return spans
 
@@ -133,6 +148,13 @@ def _wikilinks(
         # The last opener before the closer: in `[[a [[b]] c]]` only the inner link counts.
         begin = text.rfind("[[", at, end)
         if begin >= 0:
+            footnote = text.rfind("#[^", begin, end)
+            if (
+                footnote >= 0
+                and text.startswith("]", end + 2)
+                and text.find("]", footnote, end) < 0
+            ):
+                end += 1  # the bracket of a footnote's name: `[[Note#[^1]]]`
             inner = text[begin + 2 : end]
             if inner.strip() and "\n" not in inner and not _escaped(text, begin):
                 embed = begin > 0 and text[begin - 1] == "!" and not _escaped(text, begin - 1)
@@ -161,7 +183,11 @@ def _markdown_links(
     text: str, line_starts: Sequence[int], start: int, found: list[tuple[int, int, Link]]
 ) -> None:
     opening: dict[int, int] | None = None
+    # In `[[a]](b)` the wikilink ends at its `]]`, and what follows is text.
+    taken = {end - 1 for _, end, _ in found}
     for match in _DESTINATION.finditer(text, start):
+        if match.start() in taken:
+            continue
         destination = match.group(1) if match.group(1) is not None else match.group(2)
         if not destination or _SCHEME.match(destination):
             continue  # leads out of the vault, as most do
@@ -200,7 +226,12 @@ def _opening_brackets(text: str, start: int) -> dict[int, int]:
 def markdown_link(
     destination: str, display: str, *, embed: bool, line: int, key: str | None = None
 ) -> Link | None:
-    """The link to `destination`, percent-decoded once; None when it leads out of the vault."""
+    """The link to `destination`, percent-decoded once; None when it leads out of the vault.
+
+    destination: as it is written, with or without angle brackets.
+    """
+    if destination.startswith("<") and destination.endswith(">"):
+        destination = destination[1:-1]
     if not destination or _SCHEME.match(destination) or destination.startswith("//"):
         return None
     path, mark, subpath = destination.partition("#")
@@ -271,3 +302,45 @@ def find_callouts(text: str, line_starts: Sequence[int], start: int) -> tuple[Ca
         )
         for match in _CALLOUT.finditer(text, start)
     )
+
+
+def find_fields(text: str, line_starts: Sequence[int], start: int) -> tuple[Field, ...]:
+    """Fields as Dataview writes them: `key:: value` on a line, `[key:: value]` within one.
+
+    A blank must follow the colons: `std::vector` is code that lost its backticks.
+    """
+    found: list[Field] = []
+    at = text.find("::", start)
+    while at >= 0:
+        begin = max(text.rfind("\n", 0, at) + 1, start)
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        line = bisect_right(line_starts, begin)
+        whole = _FIELD.match(text, begin, end)
+        if whole is not None:
+            found.append(Field(_field_key(whole.group(1)), whole.group(2).strip(), line))
+        else:
+            found += _inline_fields(text[begin:end], line)
+        at = text.find("::", end)
+    return tuple(found)
+
+
+def _inline_fields(text: str, line: int) -> list[Field]:
+    found: list[Field] = []
+    at = 0
+    while (match := _INLINE_FIELD.search(text, at)) is not None:
+        opener = match.group()[0]
+        closer, depth = _CLOSER[opener], 1
+        end = match.end()
+        while end < len(text) and depth:
+            depth += (text[end] == opener) - (text[end] == closer)
+            end += 1
+        if depth:
+            break  # never closed, and so neither is what follows within it
+        found.append(Field(_field_key(match.group(1)), text[match.end() : end - 1].strip(), line))
+        at = end
+    return found
+
+
+def _field_key(key: str) -> str:
+    return " ".join(key.strip("*_~ \t").split())

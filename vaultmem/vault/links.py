@@ -5,7 +5,7 @@ never resolves a link. The rule looks only at files whose name is the link's las
 that comes or goes can affect only links that end in its name.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from vaultmem.vault.paths import fold, is_note, vault_path
 
@@ -24,9 +24,28 @@ class VaultNames:
             self._by_path.setdefault(folded, path)
             self._by_name.setdefault(folded.rsplit("/", 1)[-1], []).append(path)
 
+    def __iter__(self) -> Iterator[str]:
+        for paths in self._by_name.values():
+            yield from paths
+
     def candidates(self, target: str) -> list[str]:
         """Files whose name is the last part of `target`, as they are or with `.md` added."""
         return self._by_name.get(self._name(target), [])
+
+    def meanings(self, target: str) -> list[str]:
+        """Every file that a link's text fits: several when only the rule of the shortest decides.
+
+        A text that begins with a slash or a dot, or that is a whole path with folders, fits one.
+        """
+        link = vault_path(target)
+        name = self._name(link)
+        found = self._by_name.get(name, [])
+        if target.startswith(("/", "./", "../")):
+            return found[:1]
+        if "/" not in link:
+            return found
+        exact = self._exact(link, name)
+        return [exact] if exact is not None else _ending_with(found, link, name)
 
     def _name(self, target: str) -> str:
         """The folded file name that a link asks for."""
@@ -86,8 +105,7 @@ class VaultNames:
 
 def _fitting(found: list[str], link: str, name: str, folder: str) -> str | None:
     """Among those whose path ends with the link: own folder first, then the shortest string."""
-    ending = fold(link).rpartition("/")[0] + "/" + name
-    fitting = [path for path in found if fold(path).endswith(ending)]
+    fitting = _ending_with(found, link, name)
     if not fitting:
         return None
     own = fold(folder)
@@ -97,6 +115,11 @@ def _fitting(found: list[str], link: str, name: str, folder: str) -> str | None:
         return (not inside, len(path), path)
 
     return min(fitting, key=order)
+
+
+def _ending_with(found: list[str], link: str, name: str) -> list[str]:
+    ending = fold(link).rpartition("/")[0] + "/" + name
+    return [path for path in found if fold(path).endswith(ending)]
 
 
 def _join(folder: str, link: str) -> str | None:

@@ -1,17 +1,35 @@
 """From the bytes of a file to a Note. Never raises, for any bytes."""
 
 import codecs
+from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from vaultmem.model.note import Frontmatter, Link, Note, Problem, Properties, note_name
+from vaultmem.model.note import (
+    Block,
+    BlockId,
+    Callout,
+    Field,
+    Frontmatter,
+    Heading,
+    Link,
+    Note,
+    Part,
+    Problem,
+    Properties,
+    Task,
+    note_name,
+)
 from vaultmem.vault.blocks import block_structure
-from vaultmem.vault.frontmatter import read_frontmatter
+from vaultmem.vault.canvas import Canvas, read_canvas
+from vaultmem.vault.excalidraw import drawing_parts
+from vaultmem.vault.frontmatter import ABSENT, read_frontmatter
 from vaultmem.vault.inline import (
     distinct,
     find_block_ids,
     find_callouts,
+    find_fields,
     find_links,
     find_tags,
     find_tasks,
@@ -19,9 +37,10 @@ from vaultmem.vault.inline import (
     mask_code,
     wikilink,
 )
+from vaultmem.vault.paths import is_canvas
 
 # Bump when the meaning of a note changes, so that sidecars are rebuilt.
-PARSER_VERSION = 3
+PARSER_VERSION = 4
 
 # UTF-32 first: its little-endian mark begins with that of UTF-16.
 _WIDE = (
@@ -34,40 +53,158 @@ MAX_TITLE_CHARS = 300
 
 
 def parse(path: str, data: bytes) -> Note:
-    """Understand one note.
+    """Understand one note, drawing or canvas.
 
     path: its vault path.
     data: the bytes of the file.
     """
     text, problems = decode(path, data)
+    if is_canvas(path):
+        return _canvas_note(path, read_canvas(path, text), problems)
     frontmatter, block_problems = read_frontmatter(path, text)
-    problems += block_problems
     starts = line_offsets(text)
-    structure = block_structure(text, starts, frontmatter.lines)
-    masked = mask_code(text, starts, structure.code, structure.inline)
-    links, without_links = find_links(masked, starts, frontmatter.end)
+    body = _read_body(text, starts, frontmatter)
     properties = frontmatter.properties
     tags, tag_problems = _property_names(path, properties, "tags")
     aliases, alias_problems = _property_names(path, properties, "aliases")
+    parts = drawing_parts(path, frontmatter, text)
+    if parts is None:
+        parts = (Part(frontmatter.end, len(text)),)
+    problems += block_problems + tag_problems + alias_problems
     return Note(
         path=path,
         title=_title(path, properties),
         text=text,
         line_starts=starts,
         frontmatter=frontmatter,
-        headings=structure.headings,
-        blocks=structure.blocks,
-        links=(*links, *_property_links(frontmatter)),
-        tags=distinct(
-            [tag for tag in map(_tag_value, tags) if tag]
-            + find_tags(without_links, frontmatter.end)
-        ),
+        headings=body.headings,
+        blocks=body.blocks,
+        links=(*body.links, *_property_links(frontmatter)),
+        tags=distinct([*filter(None, map(_tag_value, tags)), *body.tags]),
         aliases=aliases,
-        block_ids=find_block_ids(without_links, starts, frontmatter.end),
-        tasks=find_tasks(masked, starts, frontmatter.end),
-        callouts=find_callouts(masked, starts, frontmatter.end),
-        problems=problems + tag_problems + alias_problems,
+        block_ids=body.block_ids,
+        tasks=body.tasks,
+        callouts=body.callouts,
+        fields=body.fields,
+        parts=parts,
+        arrows=(),
+        problems=problems + _twice_given(path, body.block_ids),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """What the Markdown of a note, or of one card of a canvas, holds."""
+
+    headings: tuple[Heading, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    links: tuple[Link, ...] = ()
+    tags: tuple[str, ...] = ()
+    block_ids: tuple[BlockId, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    callouts: tuple[Callout, ...] = ()
+    fields: tuple[Field, ...] = ()
+
+
+def _read_body(text: str, starts: tuple[int, ...], frontmatter: Frontmatter) -> _Body:
+    structure = block_structure(text, starts, frontmatter.lines)
+    masked = mask_code(text, starts, structure.code, structure.inline)
+    start = frontmatter.end
+    links, without_links = find_links(masked, starts, start)
+    block_ids = find_block_ids(without_links, starts, start)
+    if block_ids:
+        # An id names a block at whose end it stands.
+        last_lines = {after for _, after in structure.inline}
+        block_ids = tuple(found for found in block_ids if found.line in last_lines)
+    return _Body(
+        structure.headings,
+        structure.blocks,
+        tuple(links),
+        tuple(find_tags(without_links, start)),
+        block_ids,
+        find_tasks(masked, starts, start),
+        find_callouts(masked, starts, start),
+        find_fields(masked, starts, start),
+    )
+
+
+def _canvas_note(path: str, canvas: Canvas, problems: tuple[Problem, ...]) -> Note:
+    """A canvas as a note: each card is read by itself, so that nothing reaches into the next."""
+    starts = line_offsets(canvas.text)
+    bodies: list[_Body] = []
+    parts: list[Part] = []
+    for at, card in canvas.cards:
+        line = bisect_right(starts, at) - 1
+        parts.append(Part(at, at + len(card.text)))
+        if card.markdown:
+            bodies.append(
+                _shifted(_read_body(card.text, line_offsets(card.text), ABSENT), line, at)
+            )
+        elif card.file:
+            link = Link(card.file, card.subpath, None, embed=True, line=line + 1, exact=True)
+            bodies.append(_Body(links=(link,)))
+    began, ended = canvas.labelled
+    if ended > began:
+        parts.append(Part(began, ended))
+    return Note(
+        path=path,
+        title=note_name(path)[: -len(".canvas")],
+        text=canvas.text,
+        line_starts=starts,
+        frontmatter=ABSENT,
+        headings=tuple(heading for body in bodies for heading in body.headings),
+        blocks=tuple(block for body in bodies for block in body.blocks),
+        links=tuple(link for body in bodies for link in body.links),
+        tags=distinct([tag for body in bodies for tag in body.tags]),
+        aliases=(),
+        block_ids=tuple(block_id for body in bodies for block_id in body.block_ids),
+        tasks=tuple(task for body in bodies for task in body.tasks),
+        callouts=tuple(callout for body in bodies for callout in body.callouts),
+        fields=tuple(field for body in bodies for field in body.fields),
+        parts=tuple(parts),
+        arrows=canvas.arrows,
+        problems=problems + canvas.problems,
+    )
+
+
+def _shifted(body: _Body, lines: int, offset: int) -> _Body:
+    """What was found in a card, at the place the card has in the whole text."""
+    return _Body(
+        tuple(
+            replace(h, line=h.line + lines, start=h.start + offset, body=h.body + offset)
+            if h.body >= 0
+            else replace(h, line=h.line + lines, start=h.start + offset)
+            for h in body.headings
+        ),
+        tuple(Block(b.kind, b.depth, b.first + lines, b.after + lines) for b in body.blocks),
+        tuple(replace(link, line=link.line + lines) for link in body.links),
+        body.tags,
+        tuple(replace(block_id, line=block_id.line + lines) for block_id in body.block_ids),
+        tuple(replace(task, line=task.line + lines) for task in body.tasks),
+        tuple(replace(callout, line=callout.line + lines) for callout in body.callouts),
+        tuple(replace(field, line=field.line + lines) for field in body.fields),
+    )
+
+
+def _twice_given(path: str, block_ids: tuple[BlockId, ...]) -> tuple[Problem, ...]:
+    """A problem for each block id that a note gives again: links reach the first alone."""
+    first: dict[str, int] = {}
+    problems: list[Problem] = []
+    for block_id in block_ids:
+        line = first.setdefault(block_id.id.lower(), block_id.line)
+        if line != block_id.line:
+            message = (
+                f"The block id ^{block_id.id} is given in line {line} already; "
+                "links lead there and never here."
+            )
+            problems.append(Problem(path, block_id.line, "block-id-duplicate", message))
+    return tuple(problems)
+
+
+def readable(path: str, data: bytes) -> str:
+    """The text that lines and offsets of a note count in: the file's; of a canvas, its cards'."""
+    text = decode(path, data)[0]
+    return read_canvas(path, text).text if is_canvas(path) else text
 
 
 def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
@@ -149,14 +286,20 @@ def _property_names(
 
 
 def _tag_value(value: str) -> str | None:
-    """A tag from a property: one `#` may lead; blanks or digits alone make it none."""
+    """A tag from a property: one `#` may lead; blanks, commas or digits alone make it none.
+
+    What else ends a tag in the text may stand here: `node.js`, `c++`.
+    """
     tag = value[1:] if value.startswith("#") else value
-    found = find_tags("#" + tag, 0)
-    return tag if found == [tag] else None
+    whole = len(tag.split()) == 1 and "," not in tag and not tag.startswith("#")
+    return tag if whole and not tag.isdigit() else None
 
 
 def _property_links(frontmatter: Frontmatter) -> Iterator[Link]:
-    """Links among the properties: a text that is a whole link, alone or in a list."""
+    """Links among the properties: a text that is a whole link, alone or in a list.
+
+    An unquoted `[[x]]` is a list of lists for YAML and no link, as in Obsidian.
+    """
     if "[[" not in frontmatter.text and "](" not in frontmatter.text:
         return
     text = frontmatter.text

@@ -28,7 +28,17 @@ def name_from_disk(name: str) -> str:
 
 def is_note(name: str) -> bool:
     """Whether a file of this name is a Markdown note: `N.MD` is, `.md` alone is not."""
-    return len(name) > 3 and name[-3:].lower() == ".md"
+    return len(name) > 3 and name[-3:].lower() == ".md" and name[-4] != "/"
+
+
+def is_canvas(name: str) -> bool:
+    """Whether a file of this name is a canvas, whose cards are searched as notes are."""
+    return len(name) > 7 and name[-7:].lower() == ".canvas"
+
+
+def is_searched(name: str) -> bool:
+    """Whether a file of this name holds text that is searched: a note or a canvas."""
+    return is_note(name) or is_canvas(name)
 
 
 def is_hidden(path: str) -> bool:

@@ -87,6 +87,19 @@ def read_file(vault: Path, disk_path: str, *, limit: int) -> bytes | Unread:
         return door.read(disk_path, limit=limit)
 
 
+def hidden_folders(vault: Path) -> tuple[str, ...]:
+    """Names of the vault's own dot folders, sorted; none where it cannot be listed."""
+    try:
+        with os.scandir(vault) as listing:
+            return tuple(
+                sorted(
+                    e.name for e in listing if e.name[0] == "." and e.is_dir(follow_symlinks=False)
+                )
+            )
+    except OSError:
+        return ()  # the walk reports a vault that cannot be listed
+
+
 def _open_folder(vault: Path, folder: str) -> int | Unread:
     """A descriptor of a folder below the vault, no part of the way being a link."""
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from vaultmem.model.delta import FileState, Snapshot
 from vaultmem.model.note import Problem
 from vaultmem.vault.ignore import IgnoreRules
-from vaultmem.vault.paths import is_note, name_from_disk
+from vaultmem.vault.paths import is_searched, name_from_disk
 
 # SQLite's integers are signed; some network file systems use all 64 bits.
 _INODE_MASK = 0x7FFF_FFFF_FFFF_FFFF
@@ -72,7 +72,7 @@ class _Walk:
                         below.append((entry.path, f"{disk_prefix}{name}/", f"{prefix}{shown}/"))
                 elif entry.is_file(follow_symlinks=False):
                     self._file(entry, disk_prefix, prefix)
-                elif is_note(name):
+                elif is_searched(name):
                     self._report(
                         prefix + name, "not-a-file", "It is not a regular file; it is left alone."
                     )
@@ -95,7 +95,7 @@ class _Walk:
                 "Two files differ only in how their names are encoded; the first is indexed.",
             )
             return
-        if not is_note(name):
+        if not is_searched(name):
             self.files.add(path)
             return
         reason = self.rules.reason(path)
@@ -127,7 +127,7 @@ class _Walk:
         )
 
     def _link(self, entry: "os.DirEntry[str]", prefix: str) -> None:
-        if is_note(entry.name) or os.path.isdir(entry.path):
+        if is_searched(entry.name) or os.path.isdir(entry.path):
             self._report(
                 prefix + entry.name, "linked", "It is a symbolic link; links are not followed."
             )

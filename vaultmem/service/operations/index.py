@@ -1,6 +1,7 @@
 """index: files -> snapshot -> delta -> notes -> passages -> rows."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -35,10 +36,12 @@ from vaultmem.service.application import Memory
 from vaultmem.service.embed import EmbedReply, embed_waiting
 from vaultmem.vault.chunk import chunk_note
 from vaultmem.vault.delta import decide, first_look, match_renames, was_young
-from vaultmem.vault.facts import KindRules, is_stub, note_date, note_identity, note_kind
+from vaultmem.vault.facts import is_stub, note_date, note_identity, note_kind
 from vaultmem.vault.ignore import load_rules
+from vaultmem.vault.items import find_items
 from vaultmem.vault.links import VaultNames
 from vaultmem.vault.parse import parse
+from vaultmem.vault.paths import is_canvas
 from vaultmem.vault.read import Door, Unread
 from vaultmem.vault.scan import scan
 
@@ -105,6 +108,7 @@ class IndexReply:
 
     vault: str
     notes: NoteCounts
+    canvases: NoteCounts
     chunks: ChunkCounts
     embedder: EmbedderUse | None  # None when no vectors were asked for
     problems: tuple[Problem, ...]
@@ -129,7 +133,7 @@ def index(memory: Memory, request: IndexRequest) -> IndexReply:
             looked = memory.clock.elapsed() - began
             sidecar = _ready(memory, rebuild=request.rebuild)
             with Door(memory.vault) as door:
-                counts, reused = _Run(memory, sidecar, snapshot, door).carry_out(looked)
+                (notes, canvases), reused = _Run(memory, sidecar, snapshot, door).carry_out(looked)
         # The vault is searchable by words from here on; other processes may index meanwhile.
         embedder, embedded = _embed(memory) if request.embed else (None, 0)
         # It may have been rebuilt meanwhile, or removed.
@@ -142,7 +146,8 @@ def index(memory: Memory, request: IndexRequest) -> IndexReply:
         lookup = Lookup(current)
         return IndexReply(
             vault=str(memory.vault),
-            notes=counts,
+            notes=notes,
+            canvases=canvases,
             chunks=ChunkCounts(
                 lookup.chunk_count(), embedded, reused, PassageVectors(current).waiting_count()
             ),
@@ -218,13 +223,15 @@ class _Run:
         self.sidecar = sidecar
         self.snapshot = snapshot
         self.stored = stored_files(sidecar)
+        self.rules = memory.kind_rules
         self.problems = list(snapshot.problems)
         self.reused = 0
         self.vanished: set[str] = set()  # there at the look, gone at the reading
         self.limit: int = memory.settings["scan.max_note_bytes"]
 
-    def carry_out(self, looked: float) -> tuple[NoteCounts, int]:
-        """Do what the delta asks for; returns the counts and the passages that were reused.
+    def carry_out(self, looked: float) -> tuple[tuple[NoteCounts, NoteCounts], int]:
+        """Do what the delta asks for; returns the counts of notes and of canvases, and the
+        passages that were reused.
 
         looked: seconds that walking the vault took; remembered, so that a search can tell
                 whether it may do the same.
@@ -239,7 +246,7 @@ class _Run:
             self._touch(delta.touched)
             put_scan_problems(self.sidecar, self.problems)
             self._remember_patience(looked)
-            return self._counts(delta, 0, 0, 0), 0
+            return self._counts(delta, ()), 0
         # Notes and files of a folder that cannot be listed now are still there to link to.
         kept = self.stored.keys() - self.snapshot.notes.keys() - set(suspects.missing)
         names = self._names(kept)
@@ -252,17 +259,17 @@ class _Run:
         for path in delta.removed:
             remove_note(self.sidecar, path)
             done += 1
-        indexed = {"renamed": 0, "changed": 0, "added": 0}
+        indexed: list[tuple[str, str]] = []  # (change, path)
         work: list[tuple[str, str, str | None]] = [
             ("renamed", new, old) for old, new in delta.renamed
         ]
         work += [("changed", path, None) for path in delta.changed]
         work += [("added", path, None) for path in delta.added]
-        rules = self.memory.kind_rules
         with self.sidecar.batch(BATCH_NOTES if len(work) > BATCH_NOTES else 1):
             for change, path, replaces in work:
                 self.memory.progress.report("index", done, total)
-                indexed[change] += self._take_in(path, replaces, names, rules)
+                if self._take_in(path, replaces, names):
+                    indexed.append((change, path))
                 done += 1
         self.memory.progress.report("index", done, total)
         self.sidecar.finish_indexes()
@@ -277,16 +284,15 @@ class _Run:
         relink(self.sidecar, None if unsure and self.stored else moved, names)
         self._touch(delta.touched)
         put_scan_problems(self.sidecar, self.problems)
-        changed = delta.removed or any(indexed.values()) or known_files != self.snapshot.files
+        changed = delta.removed or indexed or known_files != self.snapshot.files
         if settled and not changed:
-            return self._counts(delta, 0, 0, 0), 0  # what looked new could not be read
+            return self._counts(delta, ()), 0  # what looked new could not be read
         now = datetime.fromtimestamp(self.memory.clock.now_ns() / 1e9, UTC)
         self.sidecar.set_meta("last_indexed", now.isoformat(timespec="seconds"))
         self.sidecar.set_meta(COMPLETE, "yes")
         self.sidecar.set_meta("look_seconds", f"{looked:.3f}")
         self.sidecar.checkpoint()
-        counts = self._counts(delta, indexed["added"], indexed["changed"], indexed["renamed"])
-        return counts, self.reused
+        return self._counts(delta, indexed), self.reused
 
     def _names(self, kept: Iterable[str]) -> VaultNames:
         notes = [path for path in self.snapshot.notes if path not in self.vanished]
@@ -331,7 +337,6 @@ class _Run:
         path: str,
         replaces: str | None,
         names: VaultNames,
-        rules: KindRules,
     ) -> bool:
         """Read, parse, cut and store one note; False, and a problem, when it cannot be read."""
         state = self.snapshot.notes[path]
@@ -344,15 +349,20 @@ class _Run:
                 self.problems.append(Problem(path, 0, data.code, data.message))
             return False
         note = parse(path, data)
-        chunks = chunk_note(note, max_pieces=self.memory.settings["chunk.max_pieces"])
+        kind = note_kind(note, self.rules)
+        items = find_items(note, self.rules, kind)
+        pieces = self.memory.settings["chunk.max_pieces"]
+        chunks = chunk_note(note, max_pieces=pieces, items=items)
         entry = Entry(
             note=note,
             chunks=chunks,
             state=state,
             sha256=sha256(data).hexdigest(),
             read_ns=read_ns,
-            kind=note_kind(note, rules),
-            date=note_date(note, self.memory.clock.day(state.mtime_ns)).isoformat(),
+            kind=kind,
+            date=note_date(note, self.memory.clock.day(state.mtime_ns), self.rules).isoformat(),
+            items=items,
+            apart=kind == "template" and self.rules.templates_apart,
             stub=is_stub(note),
             identity=note_identity(note),
             known=path in self.stored or replaces is not None,
@@ -379,15 +389,34 @@ class _Run:
             return None
         data = self._read(path)
         return (
-            note_date(parse(path, data), modified).isoformat() if isinstance(data, bytes) else None
+            note_date(parse(path, data), modified, self.rules).isoformat()
+            if isinstance(data, bytes)
+            else None
         )
 
-    def _counts(self, delta: Delta, added: int, changed: int, renamed: int) -> NoteCounts:
-        return NoteCounts(
-            total=Lookup(self.sidecar).note_count(),
-            added=added,
-            changed=changed,
-            renamed=renamed,
-            removed=len(delta.removed),
-            unchanged=delta.unchanged,
+    def _counts(
+        self, delta: Delta, indexed: Sequence[tuple[str, str]]
+    ) -> tuple[NoteCounts, NoteCounts]:
+        """What became of the notes, and of the canvases. indexed: (change, path)."""
+        lookup = Lookup(self.sidecar)
+        done = Counter((change, is_canvas(path)) for change, path in indexed)
+        removed = sum(map(is_canvas, delta.removed))
+        canvases = lookup.canvas_count()
+        handled = [*delta.added, *delta.changed, *(new for _, new in delta.renamed)]
+        same = sum(map(is_canvas, self.snapshot.notes)) - sum(map(is_canvas, handled))
+
+        def counts(total: int, gone: int, unchanged: int, *, canvas: bool) -> NoteCounts:
+            added, changed, renamed = (
+                done[change, canvas] for change in ("added", "changed", "renamed")
+            )
+            return NoteCounts(total, added, changed, renamed, gone, unchanged)
+
+        return (
+            counts(
+                lookup.note_count() - canvases,
+                len(delta.removed) - removed,
+                delta.unchanged - same,
+                canvas=False,
+            ),
+            counts(canvases, removed, same, canvas=True),
         )

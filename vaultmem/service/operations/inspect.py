@@ -1,12 +1,14 @@
 """inspect: why a note is, or is not, found."""
 
+from collections import Counter
 from dataclasses import dataclass
 
-from vaultmem.index.lookup import FoundNote, Lookup
+from vaultmem.index.lookup import Lookup
+from vaultmem.index.rows import FoundNote
 from vaultmem.index.update import stored_files
 from vaultmem.model.delta import Snapshot
 from vaultmem.model.errors import NoteNotFound
-from vaultmem.model.note import Problem
+from vaultmem.model.note import Item, Problem
 from vaultmem.service.application import Memory
 from vaultmem.service.embedders import answering_space
 from vaultmem.service.find_note import find_note, refuse_traversal
@@ -38,6 +40,7 @@ class InspectReply:
     vectors: int
     links: int
     backlinks: int
+    items: tuple[Item, ...]  # decisions, errors, entries of a log … that it holds
     current: bool  # the file is the one that was indexed
 
 
@@ -85,12 +88,14 @@ def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
         reason = problems[0].message
     elif path in snapshot.notes:
         reason = "It is in the vault and not indexed yet. Run `vaultmem index`."
+    elif path.lower().endswith(".base") and path in snapshot.files:
+        reason = "It is a base, a query over notes; it holds data and no text to search."
     elif path in snapshot.files:
-        reason = "It is no Markdown note; only notes are searched."
+        reason = "It is neither a Markdown note nor a canvas; only these are searched."
     else:
         reason = "There is no such file in the vault."
     return InspectReply(
-        path, False, (reason,), excluded, problems, None, None, None, False, 0, 0, 0, 0, False
+        path, False, (reason,), excluded, problems, None, None, None, False, 0, 0, 0, 0, (), False
     )
 
 
@@ -126,6 +131,7 @@ def _indexed(
 ) -> InspectReply:
     problems = tuple(lookup.problems(found.path))
     chunks = lookup.chunk_count(found.id)
+    items = tuple(lookup.items_of(found.id))
     reasons = [f"It is indexed, in {chunks} passage{'' if chunks == 1 else 's'}."]
     if not present and unlisted:
         reasons.append("Its folder cannot be listed now; what is indexed is kept.")
@@ -135,6 +141,15 @@ def _indexed(
         reasons.append("Its file looks different now; the next index run takes it in.")
     if vectors:
         reasons.append(f"{vectors} of them can be found by meaning too.")
+    if items:
+        kinds = Counter(item.kind for item in items)
+        listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(kinds.items()))
+        reasons.append(f"It holds items that are found by their own kind and day: {listed}.")
+    if found.apart:
+        reasons.append(
+            "It is a template: it is searched, but its tags and links do not count "
+            "(setting templates.count)."
+        )
     if found.stub:
         reasons.append("It has next to no text of its own.")
     reasons += [problem.message for problem in problems]
@@ -152,5 +167,6 @@ def _indexed(
         vectors=vectors,
         links=len(lookup.links_from(found.id)),
         backlinks=len(lookup.links_to(found.path)),
+        items=items,
         current=current,
     )

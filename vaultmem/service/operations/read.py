@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from vaultmem.index.lookup import FoundNote
+from vaultmem.index.rows import FoundNote
 from vaultmem.model.errors import NoteNotFound, UsageError
-from vaultmem.model.note import Note
+from vaultmem.model.note import Field, Note
 from vaultmem.service.application import Memory
 from vaultmem.service.find_note import find_note
 from vaultmem.service.operations.related import Backlink, LinkOut, backlinks_of, links_of
 from vaultmem.service.refresh import make_ready
 from vaultmem.service.uri import obsidian_uri
-from vaultmem.vault.parse import decode, parse
+from vaultmem.vault.parse import parse, readable
 from vaultmem.vault.read import Door
 from vaultmem.vault.subpath import find_place
 
@@ -33,6 +33,8 @@ class ReadReply:
     lines: tuple[int, int]  # of the text given: 1-based, inclusive
     text: str
     frontmatter: dict[str, object]
+    properties: dict[str, object]  # with the fields of the text; the frontmatter wins
+    fields: tuple[Field, ...]  # `key:: value` in the text
     tags: tuple[str, ...]
     aliases: tuple[str, ...]
     backlinks: tuple[Backlink, ...]
@@ -58,13 +60,17 @@ def read(memory: Memory, request: ReadRequest) -> ReadReply:
             data = _bytes(memory, door, found)
             text, first, last, truncated = _cut(found.path, data, subpath, request.max_chars)
             backlinks = backlinks_of(lookup, door, found.path, memory)
+        frontmatter = lookup.properties(found.id)
+        fields = tuple(lookup.fields_of(found.id))
         return ReadReply(
             path=found.path,
             title=found.title,
             subpath=subpath,
             lines=(first, last),
             text=text,
-            frontmatter=lookup.properties(found.id),
+            frontmatter=frontmatter,
+            properties=_properties(frontmatter, fields),
+            fields=fields,
             tags=tuple(lookup.tags_of(found.id)),
             aliases=tuple(lookup.aliases_of(found.id)),
             backlinks=backlinks,
@@ -73,6 +79,20 @@ def read(memory: Memory, request: ReadRequest) -> ReadReply:
             degraded=degraded,
             uri=obsidian_uri(memory.vault, found.path),
         )
+
+
+def _properties(frontmatter: dict[str, object], fields: tuple[Field, ...]) -> dict[str, object]:
+    """Both kinds of properties by name; a field given several times is a list of its values."""
+    given: dict[str, list[str]] = {}
+    for field in fields:
+        given.setdefault(field.key, []).append(field.value)
+    taken = {name.lower() for name in frontmatter}
+    written: dict[str, object] = {
+        name: values[0] if len(values) == 1 else values
+        for name, values in given.items()
+        if name.lower() not in taken
+    }
+    return {**frontmatter, **written}
 
 
 def _bytes(memory: Memory, door: Door, found: FoundNote) -> bytes:
@@ -94,7 +114,7 @@ def _cut(path: str, data: bytes, subpath: str, max_chars: int | None) -> tuple[s
         first = place.first
         text = "\n".join(lines[first - 1 : last])
     else:
-        text = decode(path, data)[0]
+        text = readable(path, data)
         first = 1
     truncated = max_chars is not None and len(text) > max_chars
     if max_chars is not None and truncated:

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
-from vaultmem.index.lookup import FoundNote, Lookup
+from vaultmem.index.lookup import Lookup
+from vaultmem.index.rows import FoundNote
 from vaultmem.service.application import Memory
 from vaultmem.service.find_note import find_note
 from vaultmem.service.refresh import make_ready
-from vaultmem.vault.parse import decode
+from vaultmem.vault.parse import readable
 from vaultmem.vault.read import Door
 
 MAX_LINE_CHARS = 300
@@ -31,6 +32,7 @@ class LinkOut:
     property: str | None  # dotted name, when it stands in the frontmatter
     resolved: str | None  # the file it leads to
     alias_of: str | None  # for a link that leads nowhere: the note whose alias it is
+    via: str | None = None  # the canvas that draws this link as an arrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +66,17 @@ def related(memory: Memory, request: RelatedRequest) -> RelatedReply:
 
 
 def links_of(lookup: Lookup, note: FoundNote) -> tuple[LinkOut, ...]:
-    """The note's links in source order; those of properties last."""
+    """The note's links in source order; those of properties behind them, arrows last."""
     links: list[LinkOut] = []
     for target, subpath, display, embed, line, prop, resolved in lookup.links_from(note.id):
         owners = lookup.alias_owners(target) if resolved is None and target else []
         alias_of = owners[0] if len(owners) == 1 else None
         links.append(LinkOut(target, display, subpath, embed, line, prop, resolved, alias_of))
+    for canvas, target, label, line, there in lookup.arrows_from(note.path):
+        resolved = target if there else None
+        links.append(
+            LinkOut(target, label or None, "", False, line, None, resolved, None, via=canvas)
+        )
     return tuple(links)
 
 
@@ -91,4 +98,4 @@ def _lines(lookup: Lookup, door: Door, path: str, memory: Memory) -> list[str]:
     if note is None:
         return []
     data = door.read(note.disk_path, limit=memory.settings["scan.max_note_bytes"])
-    return decode(path, data)[0].split("\n") if isinstance(data, bytes) else []
+    return readable(path, data).split("\n") if isinstance(data, bytes) else []

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
 
-from vaultmem.index.lookup import FoundChunk, FoundNote
+from vaultmem.index.rows import FoundChunk, FoundNote
 from vaultmem.model.errors import UsageError
 from vaultmem.model.hit import Hit
 from vaultmem.model.query import Filters, Mode
@@ -16,7 +16,7 @@ from vaultmem.service.application import Memory
 from vaultmem.service.meaning import open_meaning
 from vaultmem.service.refresh import make_ready
 from vaultmem.service.uri import obsidian_uri
-from vaultmem.vault.parse import decode
+from vaultmem.vault.parse import readable
 from vaultmem.vault.read import Door
 
 MAX_LIMIT = 1000
@@ -156,7 +156,7 @@ def _current_text(memory: Memory, door: Door, note: FoundNote) -> str | None:
     data = door.read(note.disk_path, limit=memory.settings["scan.max_note_bytes"])
     if not isinstance(data, bytes) or sha256(data).hexdigest() != note.sha256:
         return None
-    return decode(note.path, data)[0]
+    return readable(note.path, data)
 
 
 def _hit(
@@ -176,7 +176,8 @@ def _hit(
         lines=(chunk.first_line, chunk.last_line),
         snippet=snippet(passage, ranking.query.words),
         score=round(ranked.score, 6),
-        kind=note.kind,
+        kind=chunk.kind or note.kind,
+        date=chunk.date or note.date,
         weak=ranked.weak,
         stub=note.stub,
         stale=text is None,

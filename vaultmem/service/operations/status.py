@@ -55,6 +55,7 @@ class StatusReply:
     vault: str
     sidecar: str  # the file
     notes: int
+    canvases: int
     chunks: int
     vectors: int
     embedder: VectorState | None  # None where no passage has a vector
@@ -91,7 +92,8 @@ def _status(memory: Memory, request: StatusRequest, checks: tuple[Check, ...]) -
         return StatusReply(
             vault=str(memory.vault),
             sidecar=str(memory.folder / SIDECAR_NAME),
-            notes=lookup.note_count() if lookup else 0,
+            notes=lookup.note_count() - lookup.canvas_count() if lookup else 0,
+            canvases=lookup.canvas_count() if lookup else 0,
             chunks=lookup.chunk_count() if lookup else 0,
             vectors=lookup.vector_count() if lookup and vectors is not None else 0,
             embedder=vectors,
@@ -122,7 +124,7 @@ def _no_status(memory: Memory, checks: tuple[Check, ...]) -> StatusReply:
 
     sidecar = str(memory.folder / SIDECAR_NAME)
     return StatusReply(
-        str(memory.vault), sidecar, 0, 0, 0, None, 0, False, 0, None, False, checks, ()
+        str(memory.vault), sidecar, 0, 0, 0, 0, None, 0, False, 0, None, False, checks, ()
     )
 
 

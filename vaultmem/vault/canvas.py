@@ -1,0 +1,146 @@
+"""A canvas as text: what its cards say, one after the other, and its arrows behind them.
+
+JSON Canvas 1.0. A canvas has no lines of its own that a person knows; wherever vaultmem speaks of
+lines of a canvas, it means those of this text, which is also what `read` shows.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vaultmem.model.note import Arrow, Problem
+
+# An arrow between cards of text is shown by their beginnings.
+MAX_LABEL_CHARS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One node of a canvas, as text."""
+
+    text: str  # Markdown of a text card; what is shown of any other
+    markdown: bool  # whether the text is Markdown to be read
+    file: str | None = None  # the file it shows: a vault path
+    subpath: str = ""  # "#Heading" or "#^block" of that file
+
+
+@dataclass(frozen=True, slots=True)
+class Canvas:
+    """What a canvas holds. `text` has the cards in their order, a blank line between them."""
+
+    text: str
+    cards: tuple[tuple[int, Card], ...]  # (offset in the text, card); those without text left out
+    arrows: tuple[Arrow, ...]  # those between two files
+    labelled: tuple[int, int]  # offsets of the lines of arrows that say something
+    problems: tuple[Problem, ...] = ()
+
+
+def read_canvas(path: str, source: str) -> Canvas:
+    """Understand the JSON of a canvas. Never raises; an empty file is an empty canvas."""
+    nodes: object = []
+    edges: object = []
+    problems: tuple[Problem, ...] = ()
+    if source.strip():
+        try:
+            loaded = json.loads(source)
+        except (ValueError, RecursionError):
+            loaded = None
+        if isinstance(loaded, dict):
+            nodes, edges = loaded.get("nodes"), loaded.get("edges")
+        else:
+            message = "The canvas is not readable JSON; it is known by its name only."
+            problems = (Problem(path, 0, "canvas-invalid", message),)
+    cards: dict[str, Card] = {}
+    for number, node in enumerate(nodes if isinstance(nodes, list) else []):
+        card = _card(node) if isinstance(node, dict) else None
+        if card is not None:
+            cards.setdefault(_text(node, "id") or f"#{number}", card)
+    return _laid_out(cards, _edges(edges, cards), problems)
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    source: Card
+    target: Card
+    label: str
+
+
+def _laid_out(
+    cards: Mapping[str, Card], edges: list[_Edge], problems: tuple[Problem, ...]
+) -> Canvas:
+    parts: list[str] = []
+    placed: list[tuple[int, Card]] = []
+    at = line = 0
+
+    def add(text: str, gap: str) -> None:
+        nonlocal at, line
+        parts.append(text + gap)
+        at += len(text) + len(gap)
+        line += text.count("\n") + gap.count("\n")
+
+    for card in cards.values():
+        if card.text.strip():
+            placed.append((at, card))
+            add(card.text, "\n\n")
+    arrows: list[Arrow] = []
+    began = ended = at
+    for edge in sorted(edges, key=lambda edge: not edge.label):
+        if edge.source.file and edge.target.file:
+            arrows.append(Arrow(edge.source.file, edge.target.file, edge.label, line + 1))
+        elif not edge.label:
+            continue
+        names = f"{_name(edge.source)} → {_name(edge.target)}"
+        add(f"{names}: {edge.label}" if edge.label else names, "\n")
+        if edge.label:
+            ended = at
+    return Canvas("".join(parts), tuple(placed), tuple(arrows), (began, ended), problems)
+
+
+def _card(node: Mapping[str, object]) -> Card | None:
+    kind = node.get("type")
+    if kind == "text":
+        return Card(_text(node, "text"), markdown=True)
+    if kind == "file" and _text(node, "file"):
+        file = _line(_text(node, "file"))
+        subpath = _line(_text(node, "subpath"))
+        subpath = subpath if subpath.startswith("#") else ""
+        return Card(f"![[{file}{subpath}]]", markdown=False, file=file, subpath=subpath)
+    if kind == "link":
+        return Card(_line(_text(node, "url")), markdown=False)
+    if kind == "group":
+        return Card(_line(_text(node, "label")), markdown=False)
+    return None
+
+
+def _edges(edges: object, cards: Mapping[str, Card]) -> list[_Edge]:
+    found: list[_Edge] = []
+    for edge in edges if isinstance(edges, list) else []:
+        if not isinstance(edge, dict):
+            continue
+        source, target = cards.get(_text(edge, "fromNode")), cards.get(_text(edge, "toNode"))
+        if source is not None and target is not None:
+            # An arrow head at the beginning alone points the other way.
+            if edge.get("fromEnd") == "arrow" and edge.get("toEnd") == "none":
+                source, target = target, source
+            found.append(_Edge(source, target, _line(_text(edge, "label"))))
+    return found
+
+
+def _name(card: Card) -> str:
+    if card.file:
+        return (card.file + card.subpath).removesuffix(".md")
+    first = _line(card.text)
+    return first if len(first) <= MAX_LABEL_CHARS else first[: MAX_LABEL_CHARS - 1] + "…"
+
+
+def _text(node: Mapping[str, object], key: str) -> str:
+    value = node.get(key)
+    if not isinstance(value, str):
+        return ""
+    # JSON can name half of a character, which no file can hold.
+    text = value.encode("utf-8", "replace").decode("utf-8")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
