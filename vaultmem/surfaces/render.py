@@ -211,15 +211,16 @@ def render_config(reply: StatusReply) -> str:
     """Each setting with its value and where that comes from."""
     lines: list[str] = []
     for setting in reply.settings:
-        lines.append(
-            f"{setting.key} = {_value(setting.value)}  ({setting.source}; {setting.variable})"
-        )
+        where = "; ".join(filter(None, (setting.source, setting.variable)))
+        lines.append(f"{setting.key} = {_value(setting.value)}  ({where})")
         lines.append(f"    {setting.about}")
     return _joined(lines)
 
 
 def _value(value: object) -> str:
     """A setting's value as config.toml would hold it, quotes left away where it is one text."""
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, dict):
         return (
             "{ " + ", ".join(f'"{k}" = "{v}"' for k, v in value.items()) + " }" if value else "{}"

@@ -17,6 +17,7 @@ from vaultmem.service.embedders import answering_space, vector_extension_live
 from vaultmem.service.operations.index import look
 from vaultmem.service.settings import SETTINGS
 from vaultmem.vault.delta import count_waiting
+from vaultmem.vault.obsidian import read_obsidian
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class SettingValue:
 
     key: str
     value: object
-    source: str
-    variable: str  # environment variable that overrides it
+    source: str  # who set it; for Obsidian's own, the file they are read from
+    variable: str  # environment variable that overrides it; "" for Obsidian's own
     about: str
 
 
@@ -157,7 +158,11 @@ def _settings(memory: Memory) -> tuple[SettingValue, ...]:
             "Where the rebuildable index lies, one folder a vault.",
         ),
     )
-    return vault_and_sidecar + tuple(
+    return (*vault_and_sidecar, *_own_settings(memory), *_obsidian_settings(memory))
+
+
+def _own_settings(memory: Memory) -> tuple[SettingValue, ...]:
+    return tuple(
         SettingValue(
             setting.key,
             memory.settings[setting.key],
@@ -166,4 +171,30 @@ def _settings(memory: Memory) -> tuple[SettingValue, ...]:
             setting.about,
         )
         for setting in SETTINGS
+    )
+
+
+def _obsidian_settings(memory: Memory) -> tuple[SettingValue, ...]:
+    """What the vault's own Obsidian settings say, as they are understood here."""
+    obsidian = read_obsidian(memory.vault)
+    app, daily = f"{obsidian.folder}/app.json", f"{obsidian.folder}/daily-notes.json"
+    templates = f"{obsidian.folder}/templates.json"
+    rows: tuple[tuple[str, object, str, str], ...] = (
+        ("excluded_files", obsidian.excluded, app, "Notes that stay out of search."),
+        ("link_format", obsidian.link_format.value, app, "How links spell their target."),
+        (
+            "markdown_links",
+            obsidian.markdown_links,
+            app,
+            "Whether links are written as Markdown's.",
+        ),
+        ("attachment_folder", obsidian.attachment_folder, app, "Where new attachments go."),
+        ("daily_folder", obsidian.daily_folder, daily, "Where daily notes are."),
+        ("daily_format", obsidian.daily_format, daily, "How daily notes are named."),
+        ("daily_template", obsidian.daily_template, daily, "What daily notes begin as."),
+        ("template_folder", obsidian.template_folder or "", templates, "Where templates are."),
+    )
+    return tuple(
+        SettingValue(f"obsidian.{name}", value, source, "", about)
+        for name, value, source, about in rows
     )
