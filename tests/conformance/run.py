@@ -87,15 +87,15 @@ class Vault:
         state = self.snapshot.notes[path]
         return parse(path, (self.folder / state.disk_path).read_bytes())
 
-    def search(self, query: str) -> list[str]:
-        """Paths of the notes that a search in its default mode finds."""
+    def search(self, query: str, *tags: str) -> list[str]:
+        """Paths of the notes that a search in its default mode finds, of those with the tags."""
         with tempfile.TemporaryDirectory() as cache:
             settings = load_settings(
                 self.folder, cache, environment={"VAULTMEM_EMBEDDER_NAME": "none"}
             )
             memory = open_memory(settings)
             try:
-                hits = search(memory, SearchRequest(query)).hits
+                hits = search(memory, SearchRequest(query, limit=1000, tags=tags)).hits
             finally:
                 memory.close()
         return sorted({hit.path for hit in hits})
@@ -141,11 +141,12 @@ def _graph(vault: Vault, ask: dict[str, Any]) -> Any:
     resolved: Counter[str] = Counter()
     unresolved: Counter[str] = Counter()
     for link in vault.note(ask["path"]).links:
-        path = vault.names.resolve(link.target, ask["path"])
+        target = f"/{link.target}" if link.exact else link.target
+        path = vault.names.resolve(target, ask["path"])
         if path is not None:
             resolved[path] += 1
         else:
-            unresolved[link.target.removesuffix(".md")] += 1
+            unresolved[link.target[:-3] if is_note(link.target) else link.target] += 1
     return {"resolved": dict(resolved), "unresolved": dict(unresolved)}
 
 
@@ -154,8 +155,7 @@ def _tags(vault: Vault, ask: dict[str, Any]) -> Any:
 
 
 def _notes_with_tag(vault: Vault, ask: dict[str, Any]) -> Any:
-    # A search needs a word to look for; the tag's own stands in every note that carries it.
-    return {"paths": vault.search(f"{ask['tag']} tag:{ask['tag']}")}
+    return {"paths": vault.search("", ask["tag"])}
 
 
 def _aliases(vault: Vault, ask: dict[str, Any]) -> Any:
