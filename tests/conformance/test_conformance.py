@@ -1,4 +1,4 @@
-"""vaultmem reads a vault as Obsidian does: the cases of obsidian.jsonl, through run.py."""
+"""vaultmem reads a vault as Obsidian does: the cases of both files, through run.py."""
 
 import json
 from collections import Counter
@@ -8,9 +8,10 @@ import pytest
 from run import ADAPTERS, Case, judge, load_cases, main
 
 CASES = list(load_cases(Path(__file__).with_name("obsidian.jsonl")))
+MORE = list(load_cases(Path(__file__).with_name("more.jsonl")))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [*CASES, *MORE], ids=lambda case: case.id)
 def test_vaultmem_answers_as_obsidian_does(case: Case) -> None:
     verdict = judge(case)
 
