@@ -156,13 +156,24 @@ def canonical_rows(memory: Memory) -> list[str]:
         for chunk, note, key in db.execute("SELECT id, note, key FROM chunk")
     }
     lines: list[str] = []
-    for table in ("meta", "note", "chunk", "link", "tag", "alias", "problem", "file"):
+    tables = [
+        name
+        for (name,) in db.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' "
+            "AND sql NOT LIKE 'CREATE VIRTUAL%' AND name NOT LIKE '%\\_text\\_%' ESCAPE '\\' "
+            "AND name NOT LIKE 'sqlite%' AND name <> 'scan_problem'"
+        )
+    ]
+    assert {"note", "chunk", "chunk_item", "item", "field", "arrow"} <= set(tables)
+    for table in tables:
         cursor = db.execute(f"SELECT * FROM {table}")
         for row in cursor:
             names = [column[0] for column in cursor.get_description()]
             fields = {k: v for k, v in zip(names, row, strict=True) if k not in CLOCKS}
             if "note" in fields:
                 fields["note"] = notes[fields["note"]]
+            if "chunk" in fields:
+                fields["chunk"] = chunks[fields["chunk"]]
             if fields.get("key") not in ("last_indexed", "look_seconds"):
                 lines.append(f"{table} {fields}")
     lines += [f"scan {row}" for row in db.execute("SELECT * FROM scan_problem")]

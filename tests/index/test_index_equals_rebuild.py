@@ -1,6 +1,7 @@
 """Incremental indexing equals a rebuild after any sequence of edits."""
 
 import itertools
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -29,8 +30,19 @@ PLACES = (
     "two/deep/delta.md",
     "two/ΟΔΟΣ.md",
     "2026-03-04 trip.md",
+    "two/board.canvas",
 )
 ATTACHMENTS = ("pot.png", "one/pot.png", "two/alpha.pdf", "gamma")
+CANVAS = json.dumps(
+    {
+        "nodes": [
+            {"id": "1", "type": "text", "text": "# Card\n\nkiln [[gamma]] #ceramics\n"},
+            {"id": "2", "type": "file", "file": "alpha.md"},
+            {"id": "3", "type": "file", "file": "one/gamma.md", "subpath": "#B"},
+        ],
+        "edges": [{"id": "e", "fromNode": "2", "toNode": "3", "label": "glazed like"}],
+    }
+)
 TEXTS = (
     "",
     "plain words about kilns and clay\n",
@@ -45,6 +57,10 @@ TEXTS = (
     + "\n\n".join(f"Paragraph {n} about throwing on the wheel." * 4 for n in range(12)),
     "# A\n\nfirst kiln\n\n# B\n\nsecond glaze\n\n# C\n\nthird clay [[#A]] [[alpha#B]]\n",
     "京都の窯で焼いた器 [[alpha|器]]\n",
+    "# Kiln log\n\n## 2025-03-04\n\ncracked glaze\n\ndecision:: slower cooling\nas of now\n\n"
+    "## 2026-01-02\n\n> [!error] Fuse\n> blew at cone 6\n\n- lesson:: test tiles\n  first\n",
+    "state:: drying\nkiln:: [[gamma]]\n\nA pot with [error:: warped] and (due:: 2026-02-03).\n",
+    CANVAS,
 )
 SEARCHES = (
     "kiln",
@@ -57,6 +73,10 @@ SEARCHES = (
     "京都",
     "stonewear",
     "alpha after:2025-01-01",
+    "kind:decision",
+    "kind:episode glaze after:2025-06",
+    "error kind:error",
+    "kind:canvas kiln",
 )
 
 texts = st.sampled_from(TEXTS)

@@ -89,7 +89,7 @@ def test_links_that_lead_nowhere_are_listed_with_suggestions(indexed: Open) -> N
         }
     )
     assert lint(memory, LintRequest()).unresolved == (
-        Unresolved("a.md", 1, "Potters wheel", ("Potter's wheel.md",), "[[Potter's wheel]]"),
+        Unresolved("a.md", 1, "Potters wheel", ("Potter's wheel.md",), None),
         Unresolved(
             "a.md",
             2,

@@ -37,16 +37,18 @@ def with_property(yaml: str, path: str = "n.md") -> Note:
         ("type: decision", "decision"),
         ("type: ' Decision '", "decision"),
         ("type: 漢字", "漢字"),
-        ("type: two words", "note"),
+        ("type: two  Words", "two words"),
+        ("Type: Problem", "problem"),
+        ('type: "[[Concept]]"', "concept"),
         ("type: a,b", "note"),
         ("type: ''", "note"),
         ("type: 7", "note"),
-        ("type: [decision]", "note"),
+        ("type: [decision]", "decision"),
         (f"type: {'x' * 41}", "note"),
         ("kind: decision", "note"),
     ],
 )
-def test_a_note_says_its_kind_in_one_word(yaml: str, kind: str) -> None:
+def test_a_note_says_its_kind(yaml: str, kind: str) -> None:
     assert note_kind(with_property(yaml), NO_RULES) == kind
 
 

@@ -65,6 +65,51 @@ def _cut(ranked: Iterable[tuple[int, float]], limit: int) -> list[tuple[int, flo
     return kept
 
 
+def _by_kind_and_day(filters: Filters, notes: str, parameters: tuple[object, ...]) -> Scope:
+    """The scope of a filter that passages answer for themselves where they are items.
+
+    A passage of an item has a kind besides the note's, and a day of its own; one within two items
+    answers for either. Few passages are items, and an index of their own holds them; the others
+    need no look at their rows.
+    notes: selects the notes that satisfy every other condition; "" for all.
+    """
+    kinds = tuple(kind.lower() for kind in filters.kinds)
+    days = [(filters.after, ">="), (filters.before, "<=")]
+    given = [(day.isoformat(), order) for day, order in days if day is not None]
+    among = f"n.id IN ({notes})" if notes else "1"
+    marks = ", ".join("?" * len(kinds))
+    of_kind = f" AND n.kind IN ({marks})" if kinds else ""
+
+    def in_time(day: str) -> str:
+        return "".join(f" AND {day} {order} ?" for _, order in given)
+
+    plain = f"SELECT n.id FROM note n WHERE {among}{of_kind}{in_time('n.date')}"
+    items = [
+        f"FROM chunk c JOIN note n ON n.id = c.note WHERE c.items > 0 AND {among}{of_kind}"
+        + in_time("coalesce(c.date, n.date)")
+    ]
+    if kinds:
+        items.append(
+            "FROM chunk_item i CROSS JOIN chunk c ON c.id = i.chunk JOIN note n ON n.id = c.note "
+            f"WHERE i.kind IN ({marks}) AND {among}" + in_time("coalesce(i.date, n.date)")
+        )
+    dates = tuple(day for day, _ in given)
+    every = (*parameters, *kinds, *dates)
+    of_items = (*kinds, *parameters, *dates) if kinds else ()
+    return Scope(
+        " UNION ".join([plain, *[f"SELECT c.note {rows}" for rows in items]]),
+        " UNION ".join(
+            [
+                f"SELECT id FROM chunk WHERE note IN ({plain}) "
+                "AND id NOT IN (SELECT id FROM chunk WHERE items > 0)",
+                *[f"SELECT c.id {rows}" for rows in items],
+            ]
+        ),
+        (*every, *every, *of_items),
+        whole=False,
+    )
+
+
 class Lookup(NoteRows):
     """Questions to one sidecar. Every answer is bounded and in a deterministic order."""
 
@@ -179,32 +224,12 @@ class Lookup(NoteRows):
             conditions.append("id NOT IN (SELECT rowid FROM note_text WHERE note_text MATCH ?)")
             parameters.append(match_any(excluded))
         notes = f"SELECT id FROM note WHERE {' AND '.join(conditions)}" if conditions else ""
-        finer: list[str] = []
-        # A passage of an item has a kind besides the note's, and a day of its own; one within an
-        # entry of a log is that entry's too.
-        if filters.kinds:
-            marks = ", ".join("?" * len(filters.kinds))
-            finer.append(
-                f"(n.kind IN ({marks}) OR c.kind IS NOT NULL AND EXISTS ("
-                f"SELECT 1 FROM item i WHERE i.note = c.note AND i.kind IN ({marks}) "
-                "AND i.first_line <= c.last_line AND i.last_line >= c.first_line))"
-            )
-            parameters += [kind.lower() for kind in filters.kinds] * 2
-        for day, order in ((filters.after, ">="), (filters.before, "<=")):
-            if day is not None:
-                finer.append(f"coalesce(c.date, n.date) {order} ?")
-                parameters.append(day.isoformat())
-        if not finer:
+        if not (filters.kinds or filters.after or filters.before):
             passages = f"SELECT id FROM chunk WHERE note IN ({notes})"
             return Scope(notes, passages, tuple(parameters)) if notes else None
-        if notes:
-            finer.insert(0, f"n.id IN ({notes})")
-        rows = f"FROM chunk c JOIN note n ON n.id = c.note WHERE {' AND '.join(finer)}"
-        return Scope(
-            f"SELECT DISTINCT c.note {rows}", f"SELECT c.id {rows}", tuple(parameters), whole=False
-        )
+        return _by_kind_and_day(filters, notes, tuple(parameters))
 
-    def newest_in(self, scope: Scope, limit: int, *, passages: bool) -> list[tuple[int, int]]:
+    def newest_in(self, scope: Scope, *, passages: bool) -> list[tuple[int, int]]:
         """(chunk id, note id) of what filters alone select: newest first, then by path.
 
         passages: every passage, not only the first of each note.
@@ -218,8 +243,6 @@ class Lookup(NoteRows):
             scope.parameters,
         ):
             found.setdefault(chunk if passages else note, (chunk, note))
-            if len(found) == limit:
-                break
         return list(found.values())
 
     def notes_holding(self, word: Word, notes: Iterable[int]) -> set[int]:
@@ -294,12 +317,13 @@ class Lookup(NoteRows):
         place = "AND c.ordinal = 0"
         parameters: tuple[object, ...] = ()
         if scope is not None and not scope.whole:
-            place, parameters = f"AND c.id IN ({scope.passages})", scope.parameters
+            # The unary plus keeps SQLite from going through the scope once for every note.
+            place, parameters = f"AND +c.id IN ({scope.passages})", scope.parameters
         found: dict[int, ChunkPlace] = {}
         for chunk_id, note, ordinal, lone, only in self._db.execute(
             "SELECT c.id, c.note, c.ordinal, c.lone, NOT EXISTS ("
             "SELECT 1 FROM chunk o WHERE o.note = c.note AND o.ordinal = 1) "
-            f"FROM json_each(?) AS wanted JOIN chunk c ON c.note = wanted.value {place} "
+            f"FROM json_each(?) AS wanted CROSS JOIN chunk c ON c.note = wanted.value {place} "
             "ORDER BY c.note, c.ordinal",
             (json.dumps(list(notes)), *parameters),
         ):

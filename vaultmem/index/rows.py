@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from vaultmem.index.store import Sidecar
 from vaultmem.model.note import Field, Item, Problem
-from vaultmem.vault.paths import fold
+from vaultmem.vault.paths import fold, vault_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,7 @@ class FoundChunk:
     start: int
     end: int
     text: str
-    kind: str | None  # of the item it is; None for the note's
-    date: str | None
+    items: tuple[tuple[str, str | None], ...]  # (kind, day) of those it is part of, innermost first
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +71,31 @@ class NoteRows:
 
     def chunks(self, chunk_ids: Iterable[int]) -> dict[int, FoundChunk]:
         """Rows of passages, by id."""
+        wanted = json.dumps(list(chunk_ids))
+        items: dict[int, list[tuple[str, str | None]]] = {}
+        for chunk, kind, day in self._db.execute(
+            "SELECT i.chunk, i.kind, i.date FROM json_each(?) AS wanted "
+            "CROSS JOIN chunk_item i ON i.chunk = wanted.value ORDER BY i.chunk, i.ordinal",
+            (wanted,),
+        ):
+            items.setdefault(chunk, []).append((kind, day))
         return {
-            row[0]: FoundChunk(row[0], row[1], row[2], tuple(json.loads(row[3])), *row[4:])
-            for row in self._db.execute(
+            chunk: FoundChunk(
+                chunk,
+                note,
+                ordinal,
+                tuple(json.loads(trail)),
+                first,
+                last,
+                start,
+                end,
+                text,
+                tuple(items.get(chunk, ())),
+            )
+            for chunk, note, ordinal, trail, first, last, start, end, text in self._db.execute(
                 "SELECT c.id, c.note, c.ordinal, c.trail, c.first_line, c.last_line, c.start, "
-                "c.end, c.text, c.kind, c.date FROM json_each(?) AS wanted "
-                "JOIN chunk c ON c.id = wanted.value",
-                (json.dumps(list(chunk_ids)),),
+                "c.end, c.text FROM json_each(?) AS wanted JOIN chunk c ON c.id = wanted.value",
+                (wanted,),
             )
         }
 
@@ -86,7 +103,10 @@ class NoteRows:
         """Rows of notes, by id."""
         return {
             row[0]: FoundNote(
-                row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]), row[7], row[8]
+                *(row[0], row[1], row[2], row[3], row[4], row[5]),
+                stub=bool(row[6]),
+                sha256=row[7],
+                apart=bool(row[8]),
             )
             for row in self._db.execute(
                 "SELECT n.id, n.path, n.disk_path, n.title, n.kind, n.date, n.stub, n.sha256, "
@@ -104,6 +124,13 @@ class NoteRows:
     def all_paths(self) -> list[str]:
         """Every note's path, sorted."""
         return [path for (path,) in self._db.execute("SELECT path FROM note ORDER BY path")]
+
+    def paths_to_suggest(self) -> list[str]:
+        """Paths of the notes that a person may mean, templates left out, sorted."""
+        return [
+            path
+            for (path,) in self._db.execute("SELECT path FROM note WHERE NOT apart ORDER BY path")
+        ]
 
     def all_files(self) -> list[str]:
         """Every other file's path, sorted."""
@@ -128,42 +155,46 @@ class NoteRows:
             )
         ]
 
-    def links_to(self, path: str) -> list[tuple[str, int]]:
-        """(path, line) of every link or arrow that leads to `path` from another note.
+    def links_to(self, path: str) -> list[tuple[str, int, str | None]]:
+        """(path, line, source) of every link or arrow that leads to `path` from another note.
 
+        source: of an arrow, the file it comes from; `path` is then its canvas.
         What a template links to is what the notes made from it will link to.
         """
         return [
-            (source, line)
-            for source, line in self._db.execute(
-                "SELECT note.path, link.line FROM link JOIN note ON note.id = link.note "
+            (note, line, source)
+            for note, line, source in self._db.execute(
+                "SELECT note.path, link.line, NULL FROM link JOIN note ON note.id = link.note "
                 "WHERE link.resolved = ?1 AND note.path <> ?1 AND NOT note.apart "
-                "UNION SELECT note.path, arrow.line FROM arrow JOIN note ON note.id = arrow.note "
-                "WHERE arrow.target = ?1 ORDER BY 1, 2",
-                (path,),
+                "UNION SELECT note.path, arrow.line, arrow.source FROM arrow "
+                "JOIN note ON note.id = arrow.note "
+                "WHERE arrow.folded_target = ?2 AND NOT note.apart "
+                "ORDER BY 1, 2, 3",
+                (path, fold(path)),
             )
         ]
 
-    def arrows_from(self, path: str) -> list[tuple[str, str, str, int, bool]]:
-        """(canvas, target, label, line, whether the target is there) of a file's arrows."""
+    def arrows_from(self, path: str) -> list[tuple[str, str, str, int, str | None]]:
+        """(canvas, target, label, line, resolved) of the arrows that come from a file."""
         return [
-            (canvas, target, label, line, bool(there))
-            for canvas, target, label, line, there in self._db.execute(
-                "SELECT note.path, arrow.target, arrow.label, arrow.line, "
-                "EXISTS (SELECT 1 FROM note t WHERE t.path = arrow.target) "
-                "OR EXISTS (SELECT 1 FROM file f WHERE f.path = arrow.target) "
+            (canvas, target, label, line, resolved)
+            for canvas, target, label, line, resolved in self._db.execute(
+                "SELECT note.path, arrow.target, arrow.label, arrow.line, coalesce("
+                "(SELECT t.path FROM note t WHERE t.folded_path = arrow.folded_target), "
+                "(SELECT f.path FROM file f WHERE f.path = arrow.target)) "
                 "FROM arrow JOIN note ON note.id = arrow.note "
-                "WHERE arrow.source = ? ORDER BY 1, 4, 2",
-                (path,),
+                "WHERE arrow.folded_source = ? AND NOT note.apart ORDER BY 1, 4, 2",
+                (fold(path),),
             )
         ]
 
     def fields_of(self, note: int) -> list[Field]:
         """A note's `key:: value` fields in source order."""
         return [
-            Field(name, value, line)
-            for name, value, line in self._db.execute(
-                "SELECT name, value, line FROM field WHERE note = ? ORDER BY ordinal", (note,)
+            Field(name, value, line, bool(alone))
+            for name, value, line, alone in self._db.execute(
+                "SELECT name, value, line, alone FROM field WHERE note = ? ORDER BY ordinal",
+                (note,),
             )
         ]
 
@@ -190,13 +221,17 @@ class NoteRows:
         ]
 
     def alias_owners(self, alias: str) -> list[str]:
-        """Paths of the notes that carry this alias."""
+        """Paths of the notes that carry this alias, templates left out.
+
+        alias: as a link may give it, so that `Nick.md` is the alias Nick too.
+        """
+        folded = fold(" ".join(vault_path(alias).split()))
         return [
             path
             for (path,) in self._db.execute(
                 "SELECT DISTINCT note.path FROM alias JOIN note ON note.id = alias.note "
-                "WHERE alias.folded = ? ORDER BY note.path",
-                (fold(alias),),
+                "WHERE alias.folded IN (?, ?, ?) AND NOT note.apart ORDER BY note.path",
+                (fold(alias), folded, folded.removesuffix(".md")),
             )
         ]
 

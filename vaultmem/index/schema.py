@@ -64,7 +64,7 @@ CREATE TABLE chunk (
     lone INTEGER NOT NULL,
     text TEXT NOT NULL,
     text_hash BLOB NOT NULL,
-    kind TEXT,
+    items INTEGER NOT NULL DEFAULT 0,
     date TEXT,
     speaks INTEGER NOT NULL DEFAULT 1,
     slot INTEGER
@@ -108,6 +108,7 @@ CREATE TABLE field (
     name TEXT NOT NULL,
     value TEXT NOT NULL,
     line INTEGER NOT NULL,
+    alone INTEGER NOT NULL,
     PRIMARY KEY (note, ordinal)
 ) STRICT, WITHOUT ROWID;
 
@@ -123,11 +124,21 @@ CREATE TABLE item (
     PRIMARY KEY (note, ordinal)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE chunk_item (
+    chunk INTEGER NOT NULL REFERENCES chunk (id),
+    ordinal INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    date TEXT,
+    PRIMARY KEY (chunk, ordinal)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE arrow (
     note INTEGER NOT NULL REFERENCES note (id),
     ordinal INTEGER NOT NULL,
     source TEXT NOT NULL,
     target TEXT NOT NULL,
+    folded_source TEXT NOT NULL,
+    folded_target TEXT NOT NULL,
     label TEXT NOT NULL,
     line INTEGER NOT NULL,
     PRIMARY KEY (note, ordinal)
@@ -155,9 +166,10 @@ CREATE TABLE scan_problem (
 ) STRICT;
 """
 
-# `note.apart` marks templates, whose tags and links do not count. `chunk.kind` and `chunk.date`
-# are those of the item that a passage is, and NULL for any other. `link.exact` is a path and no
-# name, as a canvas has it; an arrow of a canvas leads from one of its files to another.
+# `note.apart` marks templates, whose tags and links do not count. `chunk.items` is how
+# many items a passage is part of, innermost first in chunk_item, and `chunk.date` the innermost's
+# day, NULL for the note's. `link.exact` is a path and no name, as a canvas has it; an arrow of a
+# canvas leads from one of its files to another.
 #
 # `chunk.slot` is the number of the passage's vector in the cache of embeddings, in the space that
 # the meta value `vectors` names; NULL until there is one (vectors.py). `chunk.speaks` says whether
@@ -172,9 +184,10 @@ CREATE INDEX IF NOT EXISTS note_by_folded_path ON note (folded_path);
 CREATE INDEX IF NOT EXISTS link_by_key ON link (key);
 CREATE INDEX IF NOT EXISTS link_by_resolved ON link (resolved);
 CREATE INDEX IF NOT EXISTS tag_by_folded ON tag (folded);
-CREATE INDEX IF NOT EXISTS item_by_kind ON item (kind);
-CREATE INDEX IF NOT EXISTS arrow_by_source ON arrow (source);
-CREATE INDEX IF NOT EXISTS arrow_by_target ON arrow (target);
+CREATE INDEX IF NOT EXISTS chunk_of_items ON chunk (note, date) WHERE items > 0;
+CREATE INDEX IF NOT EXISTS chunk_item_by_kind ON chunk_item (kind, date);
+CREATE INDEX IF NOT EXISTS arrow_by_source ON arrow (folded_source);
+CREATE INDEX IF NOT EXISTS arrow_by_target ON arrow (folded_target);
 CREATE INDEX IF NOT EXISTS alias_by_folded ON alias (folded);
 CREATE INDEX IF NOT EXISTS chunk_by_hash ON chunk (text_hash);
 CREATE INDEX IF NOT EXISTS chunk_by_slot ON chunk (slot);

@@ -1,7 +1,8 @@
 """From a delta to rows: one transaction per note, its hash stamped in the same one."""
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import apsw
@@ -13,7 +14,7 @@ from vaultmem.model.chunk import Chunk
 from vaultmem.model.delta import FileState, StoredFile
 from vaultmem.model.note import Item, Link, Note, Problem
 from vaultmem.vault.links import VaultNames, affected_keys, link_key
-from vaultmem.vault.paths import fold
+from vaultmem.vault.paths import fold, vault_path
 
 # One encoder for all rows: making one anew costs three times what it then does.
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -22,7 +23,7 @@ _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 NOTE_CHARS = 10_000
 
 # A property longer than this is searched by its beginning; derived fields are cut, never refused.
-MAX_PROPERTY_CHARS = 20_000
+MAX_PROPERTY_CHARS = 200_000
 
 
 # Small tables with rows of a note, replaced whole.
@@ -103,6 +104,7 @@ def remove_note(sidecar: Sidecar, path: str) -> None:
                 if row is not None
             ],
         )
+        _forget_items(db, old.id)
         for table in (*_DETAILS, "chunk"):
             db.execute(f"DELETE FROM {table} WHERE note = ?", (old.id,))
         forget_centroid(db)
@@ -218,7 +220,7 @@ def _load(db: apsw.Connection, path: str) -> _Stored | None:
 def _searched(note: Note) -> SearchedFields:
     title = note.title if note.title == note.name else f"{note.title}\n{note.name}"
     if note.frontmatter.valid:
-        properties = "\n".join(_property_lines(note.frontmatter.properties))
+        properties = "\n".join(_property_texts(note))
     else:
         properties = note.frontmatter.text  # broken YAML is still text somebody remembers
     return SearchedFields(
@@ -230,18 +232,36 @@ def _searched(note: Note) -> SearchedFields:
     )
 
 
-def _property_lines(properties: object, name: str = "") -> Iterable[str]:
+_NUMBER = re.compile(r"(?<![\w.])[-+.]?\d[\w.+-]*")
+
+
+def _property_texts(note: Note) -> Iterator[str]:
     """`key value` lines of everything that has no column of its own."""
+    # What is a title, an alias or a tag has one; a value there that is none is text all the same.
+    taken = {note.title, *note.aliases, *note.tags}
+    written = note.frontmatter.text
+    respelt = False
+    for name, value in _leaves(note.frontmatter.properties):
+        named = isinstance(value, str) and name.lower() in ("title", "aliases", "tags")
+        if named and {str(value).strip(), str(value).strip().lstrip("#")} & taken:
+            continue
+        yield f"{name} {value}"
+        respelt = respelt or (isinstance(value, int | float) and str(value) not in written)
+    if respelt:
+        # `01234` is a number to YAML and a postal code to the person who looks for it.
+        yield " ".join(_NUMBER.findall(written))
+
+
+def _leaves(properties: object, name: str = "") -> Iterator[tuple[str, object]]:
+    """(dotted name, value) of everything that is no list and no mapping."""
     if isinstance(properties, dict):
         for key, value in properties.items():
-            if not name and key.lower() in ("title", "aliases", "tags"):
-                continue
-            yield from _property_lines(value, f"{name} {key}".strip())
+            yield from _leaves(value, f"{name} {key}".strip())
     elif isinstance(properties, list):
         for value in properties:
-            yield from _property_lines(value, name)
+            yield from _leaves(value, name)
     elif properties is not None:
-        yield f"{name} {properties}"
+        yield name, properties
 
 
 def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _Stored | None) -> int:
@@ -292,6 +312,8 @@ def _put_chunks(
     """Write passages and full text, leaving alone what stays the same; returns how many did."""
     old_ids = dict(zip((c.key for c in old.chunks), old.chunk_ids, strict=True)) if old else {}
     keys = {chunk.key for chunk in entry.chunks}
+    if old is not None:
+        _forget_items(db, note_id)
     gone = [chunk_id for key, chunk_id in old_ids.items() if key not in keys]
     if gone:
         db.executemany("DELETE FROM chunk WHERE id = ?", [(chunk_id,) for chunk_id in gone])
@@ -299,6 +321,7 @@ def _put_chunks(
     next_id = _next_chunk_id(db) if len(keys) > len(old_ids.keys() & keys) else 0
     ids: list[int] = []
     fresh: list[tuple[object, ...]] = []
+    of_items: list[tuple[object, ...]] = []
     for ordinal, (chunk, window) in enumerate(zip(entry.chunks, new.windows, strict=True)):
         place = (
             ordinal,
@@ -309,14 +332,14 @@ def _put_chunks(
             chunk.body,
             chunk.pieces,
             int(window is None),
-            chunk.kind,
-            chunk.date,
+            len(chunk.items),
+            chunk.items[0][1] if chunk.items else None,
         )
         chunk_id = old_ids.get(chunk.key)
         if chunk_id is not None:
             db.execute(
                 "UPDATE chunk SET ordinal = ?, first_line = ?, last_line = ?, start = ?, end = ?, "
-                "body = ?, pieces = ?, lone = ?, kind = ?, date = ? WHERE id = ?",
+                "body = ?, pieces = ?, lone = ?, items = ?, date = ? WHERE id = ?",
                 (*place, chunk_id),
             )
         else:
@@ -330,12 +353,17 @@ def _put_chunks(
                 )
             )
         ids.append(chunk_id)
+        of_items += [(chunk_id, n, *item) for n, item in enumerate(chunk.items)]
     if fresh:
         db.executemany(
             "INSERT INTO chunk (id, note, ordinal, first_line, last_line, start, end, body, "
-            "pieces, lone, kind, date, key, trail, text, text_hash, speaks) "
+            "pieces, lone, items, date, key, trail, text, text_hash, speaks) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             fresh,
+        )
+    if of_items:
+        db.executemany(
+            "INSERT INTO chunk_item (chunk, ordinal, kind, date) VALUES (?, ?, ?, ?)", of_items
         )
     was = old.documents if old else None
     was_ids = old.chunk_ids if old else ()
@@ -353,6 +381,13 @@ def _put_chunks(
     )
     _swap_text(db, "note_text", {note_id: was.note} if was else {}, {note_id: new.note})
     return sum(chunk.key in old_ids for chunk in entry.chunks)
+
+
+def _forget_items(db: apsw.Connection, note_id: int) -> None:
+    db.execute(
+        "DELETE FROM chunk_item WHERE chunk IN (SELECT id FROM chunk WHERE note = ? AND items > 0)",
+        (note_id,),
+    )
 
 
 def _next_chunk_id(db: apsw.Connection) -> int:
@@ -412,8 +447,8 @@ def _put_details(
             )
     if note.fields:
         db.executemany(
-            "INSERT INTO field (note, ordinal, name, value, line) VALUES (?, ?, ?, ?, ?)",
-            [(note_id, n, f.key, f.value, f.line) for n, f in enumerate(note.fields)],
+            "INSERT INTO field (note, ordinal, name, value, line, alone) VALUES (?, ?, ?, ?, ?, ?)",
+            [(note_id, n, f.key, f.value, f.line, int(f.alone)) for n, f in enumerate(note.fields)],
         )
     if entry.items:
         db.executemany(
@@ -426,9 +461,16 @@ def _put_details(
         )
     if note.arrows:
         db.executemany(
-            "INSERT INTO arrow (note, ordinal, source, target, label, line) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            [(note_id, n, a.source, a.target, a.label, a.line) for n, a in enumerate(note.arrows)],
+            "INSERT INTO arrow (note, ordinal, source, target, folded_source, folded_target, "
+            "label, line) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    *(note_id, n, a.source, a.target),
+                    *(fold(vault_path(a.source)), fold(vault_path(a.target))),
+                    *(a.label, a.line),
+                )
+                for n, a in enumerate(note.arrows)
+            ],
         )
     if note.problems:
         db.executemany(

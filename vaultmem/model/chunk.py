@@ -16,5 +16,5 @@ class Chunk:
     text: str  # exactly text[start:end] of the note, less surrounding blank lines
     body: int  # offset within `text` behind the heading line it opens with; 0 if it opens with none
     pieces: int  # estimated word pieces, trail included
-    kind: str | None = None  # of the item it is, or is part of; None for the note's own
-    date: str | None = None  # ISO day of that item; None for the note's own
+    items: tuple[tuple[str, str | None], ...] = ()  # (kind, ISO day) of those it is part of,
+    # innermost first; None for the note's own day

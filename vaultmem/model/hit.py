@@ -39,6 +39,7 @@ class Hit:
     score: float  # 0 to 1 within this query; not comparable between queries
     kind: str  # the item's, where the passage is one, else the note's
     date: str | None  # ISO day, likewise
+    item: bool  # the passage is an item of the note: a decision, an entry of a log …
     weak: bool  # matches too little of the question to be trusted
     stub: bool  # the note has next to no text
     stale: bool  # the file has changed since it was indexed

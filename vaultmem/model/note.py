@@ -83,6 +83,7 @@ class Field:
     key: str
     value: str
     line: int
+    alone: bool  # the whole of its line, and no item of a list: it speaks for the note
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ class Frontmatter:
 class Block(NamedTuple):
     """A piece of block structure that a passage may begin at (a tuple: a note has hundreds)."""
 
-    kind: str  # "paragraph", "item", "fence", "table", "html", "other"
+    kind: str  # "paragraph", "item", "quote", "fence", "table", "html", "hidden", "other"
     depth: int  # nesting: 0 at the top level
     first: int  # 0-based line where it begins
     after: int  # 0-based line behind its last

@@ -55,6 +55,7 @@ class Ranking:
     hits: tuple[Ranked, ...]
     repaired: dict[str, str]  # word -> what it was also looked for as
     degraded: tuple[str, ...]  # what could not be done as asked, and what was done instead
+    left_out: int = 0  # of a listing by filters alone: what else they select
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,9 @@ def ranked_passages(
             known = _known_share(asked, lookup, repaired)
     scope = lookup.scope(query.filters, query.required, query.excluded)
     if not query.words and (means.meaning is None or not query.asked):
-        listed = _listed(lookup, scope, limit, passages=passages) if scope and query.filters else ()
-        return Ranking(query, listed, repaired, ())
+        listed = _listed(lookup, scope, passages=passages) if scope and query.filters else ()
+        left_out = max(0, len(listed) - limit)
+        return Ranking(query, listed[:limit], repaired, (), left_out)
     degraded: tuple[str, ...] = ()
     if query.dropped:
         degraded = (f"The question was long: its last {query.dropped} words were left out.",)
@@ -115,12 +117,12 @@ def _no_phrase(query: Query, lookup: Lookup) -> str:
     return f"No note holds {phrases} as written{where}; its words were searched instead."
 
 
-def _listed(lookup: Lookup, scope: Scope, limit: int, *, passages: bool) -> tuple[Ranked, ...]:
+def _listed(lookup: Lookup, scope: Scope, *, passages: bool) -> tuple[Ranked, ...]:
     """What filters alone select, newest first: each note in scope by its first passage there."""
     evidence = Evidence(channels=(), matched=(), missing=(), coverage=1.0, boosts={})
     return tuple(
         Ranked(chunk, note, 0.0, weak=False, evidence=evidence)
-        for chunk, note in lookup.newest_in(scope, limit, passages=passages)
+        for chunk, note in lookup.newest_in(scope, passages=passages)
     )
 
 

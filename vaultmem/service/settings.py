@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vaultmem.model.errors import SettingsInvalid, VaultNotFound
+from vaultmem.vault.paths import vault_path
 from vaultmem.vault.read import read_file
 
 CONFIG_PATH = ".vaultmem/config.toml"
@@ -302,7 +303,7 @@ def _checked(setting: Setting, value: object, source: str) -> object:
     if setting.kind is dict:
         if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
             raise SettingsInvalid(f"{where} is {value!r}; a table of texts is needed.")
-        return {key.strip("/"): kind.lower() for key, kind in value.items()}
+        return {vault_path(key): kind.lower() for key, kind in value.items()}
     if setting.choices and value not in setting.choices:
         *others, last = setting.choices
         raise SettingsInvalid(f"{where} is {value!r}; {', '.join(others)} or {last} is needed.")

@@ -74,11 +74,14 @@ def render_search(reply: SearchReply, *, explain: bool) -> str:
         lines += _hit(number, hit)
         if explain:
             lines += _evidence(hit)
+    if reply.left_out:
+        lines.append(f"… and {reply.left_out:,} more (-k gives more)")
     return _joined(lines)
 
 
 def _hit(number: int, hit: Hit) -> Iterator[str]:
     marks = [hit.kind] if hit.kind != "note" else []
+    marks += [hit.date] if hit.item and hit.date else []
     marks += [name for name in ("weak", "stub", "stale") if getattr(hit, name)]
     first, last = hit.lines
     place = f"{hit.path}:{first}" + (f"-{last}" if last > first else "")

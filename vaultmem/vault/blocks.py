@@ -24,7 +24,7 @@ _KINDS = {
     "code_block": "fence",
     "table_open": "table",
     "html_block": "html",
-    "blockquote_open": "other",
+    "blockquote_open": "quote",
     "bullet_list_open": "other",
     "ordered_list_open": "other",
     "hr": "other",
@@ -61,12 +61,17 @@ def block_structure(text: str, line_starts: "Sequence[int]", skip_lines: int) ->
         source = "\n" * skip_lines + text[at:]
     if _DEEP_QUOTE.search(source):
         source = _DEEP_QUOTE.sub(_flattened, source)
+    if not source.endswith("\n"):
+        source += "\n"  # without it some quotations make the library fall over
     structure = _collect(_markdown().parse(source), line_starts)
     if _opens_hidden_block(source):
         lines = source.split("\n")
-        if _hide_comments_and_math(lines, structure.code):
+        hidden = _hide_comments_and_math(lines, structure.code)
+        if hidden:
             shown = _collect(_markdown().parse("\n".join(lines)), line_starts)
             structure = _with_hidden_code(shown, structure, lines)
+            blocks = sorted([*structure.blocks, *hidden], key=lambda block: block.first)
+            structure = replace(structure, blocks=tuple(blocks))
     return structure
 
 
@@ -191,8 +196,8 @@ def _opens_hidden_block(source: str) -> bool:
     return False
 
 
-def _hide_comments_and_math(lines: list[str], code: "Sequence[tuple[int, int]]") -> bool:
-    """Blank the lines inside `%%` and `$$` blocks; True when there was anything to hide.
+def _hide_comments_and_math(lines: list[str], code: "Sequence[tuple[int, int]]") -> list[Block]:
+    """Blank the lines inside `%%` and `$$` blocks; returns these blocks.
 
     Inside them a `#` line is no heading and ``` opens no fence. Links and tags in comments do
     count, so this is for block structure only.
@@ -201,7 +206,7 @@ def _hide_comments_and_math(lines: list[str], code: "Sequence[tuple[int, int]]")
     for first, after in code:
         for number in range(first, min(after, len(lines))):
             in_code[number] = True
-    hidden = False
+    hidden: list[Block] = []
     number = 0
     while number < len(lines):
         line = lines[number]
@@ -222,6 +227,8 @@ def _hide_comments_and_math(lines: list[str], code: "Sequence[tuple[int, int]]")
             continue
         for inside in range(number, closing + 1):
             lines[inside] = ""
-        hidden = True
+        # In a quotation or an item it is part of that block.
+        depth = 0 if opener.start(1) == opener.start() else 1
+        hidden.append(Block("hidden", depth, number, closing + 1))
         number = closing + 1
     return hidden

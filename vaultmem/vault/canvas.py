@@ -5,10 +5,11 @@ lines of a canvas, it means those of this text, which is also what `read` shows.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vaultmem.model.note import Arrow, Problem
+from vaultmem.vault.paths import vault_path
 
 # An arrow between cards of text is shown by their beginnings.
 MAX_LABEL_CHARS = 60
@@ -50,12 +51,14 @@ def read_canvas(path: str, source: str) -> Canvas:
         else:
             message = "The canvas is not readable JSON; it is known by its name only."
             problems = (Problem(path, 0, "canvas-invalid", message),)
-    cards: dict[str, Card] = {}
-    for number, node in enumerate(nodes if isinstance(nodes, list) else []):
+    cards: list[Card] = []
+    by_id: dict[str, Card] = {}
+    for node in nodes if isinstance(nodes, list) else []:
         card = _card(node) if isinstance(node, dict) else None
         if card is not None:
-            cards.setdefault(_text(node, "id") or f"#{number}", card)
-    return _laid_out(cards, _edges(edges, cards), problems)
+            cards.append(card)
+            by_id.setdefault(_text(node, "id"), card)
+    return _laid_out(cards, _edges(edges, by_id), problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +68,7 @@ class _Edge:
     label: str
 
 
-def _laid_out(
-    cards: Mapping[str, Card], edges: list[_Edge], problems: tuple[Problem, ...]
-) -> Canvas:
+def _laid_out(cards: Sequence[Card], edges: list[_Edge], problems: tuple[Problem, ...]) -> Canvas:
     parts: list[str] = []
     placed: list[tuple[int, Card]] = []
     at = line = 0
@@ -78,7 +79,7 @@ def _laid_out(
         at += len(text) + len(gap)
         line += text.count("\n") + gap.count("\n")
 
-    for card in cards.values():
+    for card in cards:
         if card.text.strip():
             placed.append((at, card))
             add(card.text, "\n\n")
@@ -101,10 +102,9 @@ def _card(node: Mapping[str, object]) -> Card | None:
     if kind == "text":
         return Card(_text(node, "text"), markdown=True)
     if kind == "file" and _text(node, "file"):
-        file = _line(_text(node, "file"))
-        subpath = _line(_text(node, "subpath"))
+        file, subpath = vault_path(_text(node, "file")), _text(node, "subpath")
         subpath = subpath if subpath.startswith("#") else ""
-        return Card(f"![[{file}{subpath}]]", markdown=False, file=file, subpath=subpath)
+        return Card(_line(f"![[{file}{subpath}]]"), markdown=False, file=file, subpath=subpath)
     if kind == "link":
         return Card(_line(_text(node, "url")), markdown=False)
     if kind == "group":

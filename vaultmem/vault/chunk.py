@@ -83,7 +83,7 @@ class _Section:
     start: int
     body: int  # behind the heading line
     end: int
-    item: Item | None = None  # the innermost it belongs to
+    items: tuple[Item, ...] = ()  # those it belongs to, innermost first
 
 
 def _sections(note: Note) -> Iterator[_Section]:
@@ -116,7 +116,7 @@ def _part_sections(headings: Sequence[Heading], start: int, end: int) -> Iterato
 def _with_items(
     sections: Iterable[_Section], items: Sequence[Item], note: Note
 ) -> Iterator[_Section]:
-    """The sections cut where items begin and end, each stretch knowing its innermost item."""
+    """The sections cut where items begin and end, each stretch knowing its items."""
     starts, text_end = note.line_starts, len(note.text)
     spans = [
         (starts[item.first - 1], starts[item.last] if item.last < len(starts) else text_end, item)
@@ -138,13 +138,13 @@ def _with_items(
                 pending += 1
             # What has ended here ends for all that follows: stretches come in order.
             active = [span for span in active if span[1] > begin]
-            inner = min(active, key=lambda span: span[1] - span[0], default=None)
+            inner = sorted(active, key=lambda span: span[1] - span[0])
             yield replace(
                 section,
                 start=begin,
                 body=section.body if begin == section.start else begin,
                 end=end,
-                item=inner[2] if inner is not None else None,
+                items=tuple(item for _, _, item in inner),
             )
 
 
@@ -318,8 +318,7 @@ def _make(
         text=slice_,
         body=min(section.body - first, len(slice_)) if opens else 0,
         pieces=int(cost) + 1 + section.trail_pieces,
-        kind=section.item.kind if section.item is not None else None,
-        date=section.item.date if section.item is not None else None,
+        items=tuple(dict.fromkeys((item.kind, item.date) for item in section.items)),
     )
 
 

@@ -23,11 +23,25 @@ def first_look(snapshot: Snapshot, stored: Mapping[str, StoredFile]) -> Suspects
         else:
             unchanged += 1
     missing = [path for path in stored if path not in snapshot.notes]
-    hidden = tuple(folder + "/" if folder else "" for folder in snapshot.unlisted)
+    hidden = _hidden(snapshot)
     if hidden:
         # Absence is not deletion: a folder that could not be listed says nothing.
         missing = [path for path in missing if not path.startswith(hidden)]
     return Suspects(tuple(new), tuple(changed), tuple(sorted(missing)), unchanged)
+
+
+def standing_files(snapshot: Snapshot, known: frozenset[str]) -> frozenset[str]:
+    """The files that are no notes, with those known of folders that could not be listed."""
+    hidden = _hidden(snapshot)
+    if not hidden:
+        return snapshot.files
+    unseen = {path for path in known if path.startswith(hidden)}
+    return snapshot.files | (unseen - snapshot.notes.keys())
+
+
+def _hidden(snapshot: Snapshot) -> tuple[str, ...]:
+    """What the paths of which the walk says nothing begin with."""
+    return tuple(folder + "/" if folder else "" for folder in snapshot.unlisted)
 
 
 def count_waiting(snapshot: Snapshot, stored: Mapping[str, StoredFile]) -> int:

@@ -2,7 +2,7 @@
 
 The plugin keeps a drawing in a Markdown file: a warning, the person's own text (the back of the
 drawing), then sections of its own, of which only the text elements say anything. The drawing
-itself is a code block of up to a megabyte.
+itself is a code block of up to a megabyte; behind it there may be text of the person's again.
 """
 
 import re
@@ -13,11 +13,16 @@ from vaultmem.model.note import Frontmatter, Part
 _KEY = "excalidraw-plugin"
 _ENDING = ".excalidraw.md"
 
-# Headings of the plugin's own sections, at any level; a text element may hold other headings.
-_SECTION = re.compile(
-    r"^(?:#{1,6}[ \t]+(Excalidraw Data|Text Elements|Element Links|Embedded Files|Drawing)"
-    r"|(%%))[ \t]*$",
+# The plugin's own headings. A person may use such words too, on the back and in text elements: the
+# plugin's part begins at the first of the one or the other, and a drawing is followed by its code.
+_DATA = re.compile(r"^#{1,6}[ \t]+Excalidraw Data[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_TEXT = re.compile(r"^#{1,6}[ \t]+Text Elements[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_DRAWING = re.compile(
+    r"^#{1,6}[ \t]+Drawing[ \t]*\n[ \t\n]*(`{3,}|~{3,})(?:compressed-)?json[^\n]*$",
     re.MULTILINE | re.IGNORECASE,
+)
+_OTHER = re.compile(
+    r"^#{1,6}[ \t]+(?:Element Links|Embedded Files)[ \t]*$", re.MULTILINE | re.IGNORECASE
 )
 _WARNING = re.compile(r"^==⚠[^\n]*", re.MULTILINE)
 
@@ -26,15 +31,36 @@ def drawing_parts(path: str, frontmatter: Frontmatter, text: str) -> tuple[Part,
     """The stretches of a drawing's file that are searched; None for a file that is no drawing."""
     if _KEY not in frontmatter.properties and not path.lower().endswith(_ENDING):
         return None
-    marks = list(_SECTION.finditer(text, frontmatter.end))
-    if not any(mark.group(1) for mark in marks):
+    start = frontmatter.end
+    drawing = _DRAWING.search(text, start)
+    begins = [_DATA.search(text, start), _TEXT.search(text, start), drawing]
+    first = min((mark.start() for mark in begins if mark is not None), default=None)
+    if first is None:
         return None  # nothing of the plugin's is in it
-    parts = list(_back(text, frontmatter.end, marks[0].start()))
-    for index, mark in enumerate(marks):
-        if (mark.group(1) or "").lower() == "text elements":
-            end = marks[index + 1].start() if index + 1 < len(marks) else len(text)
-            parts.append(Part(mark.end(), end))
+    data_end = drawing.start() if drawing is not None else len(text)
+    parts = list(_back(text, start, _before_comment_mark(text, start, first)))
+    elements = _TEXT.search(text, first, data_end)
+    if elements is not None:
+        others = [found.start() for found in _OTHER.finditer(text, elements.end(), data_end)]
+        end = others[0] if others else data_end
+        parts.append(Part(elements.end(), _before_comment_mark(text, elements.end(), end)))
+    if drawing is not None:
+        parts.append(Part(_behind(text, drawing), len(text)))
     return tuple(part for part in parts if text[part.start : part.end].strip())
+
+
+def _behind(text: str, drawing: re.Match[str]) -> int:
+    """Offset behind the drawing's code, and behind the mark that ends the comment around it."""
+    fence = re.compile(rf"^{re.escape(drawing.group(1))}[ \t]*$(?:\s*^%%[ \t]*$)?", re.MULTILINE)
+    closing = fence.search(text, drawing.end())
+    return closing.end() if closing is not None else len(text)
+
+
+def _before_comment_mark(text: str, start: int, end: int) -> int:
+    """Where the person's text ends: the plugin hides its sections in a comment of their own."""
+    trimmed = text[start:end].rstrip()
+    line = trimmed.rfind("\n") + 1
+    return start + line if trimmed[line:].strip() == "%%" else end
 
 
 def _back(text: str, start: int, end: int) -> Iterator[Part]:

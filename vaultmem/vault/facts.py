@@ -9,15 +9,18 @@ from functools import lru_cache
 from vaultmem.model.note import Note
 from vaultmem.vault.daily import DayPattern, day_pattern
 from vaultmem.vault.obsidian import DAILY_FORMAT, ObsidianSettings
-from vaultmem.vault.paths import is_canvas, is_note, vault_path
+from vaultmem.vault.paths import fold, is_canvas, is_note, vault_path
 
 # Fewer words than this, and a note is a stub: marked as such, and ranked as it deserves.
 STUB_WORDS = 12
 
 _DAY = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
-_DATE_KEYS = ("date", "created", "created_at", "created-at", "creation date")
+_DATE_KEYS = (
+    *("date", "created", "created_at", "created-at", "createdat"),
+    *("creation date", "creation-date", "date created", "date-created", "date_created"),
+)
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
-_KIND = re.compile(r"[^\s,;]{1,40}")
+_KIND = re.compile(r"[^\n,;]{1,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +47,23 @@ class KindRules:
 
     def is_template(self, path: str) -> bool:
         """Whether other notes are made from the note at `path`."""
-        return any(path == t or path.startswith(t + "/") for t in self.templates)
+        if not self.templates:
+            return False
+        folded = fold(path)
+        return any(folded == t or folded.startswith(t + "/") for t in map(fold, self.templates))
 
     def daily_note(self, path: str) -> date | None:
         """The day whose daily note stands at `path`, by Obsidian's folder and format."""
         folder = self.daily_folder + "/" if self.daily_folder else ""
-        if not path.startswith(folder) or not is_note(path):
+        if (folder and not fold(path).startswith(fold(folder))) or not is_note(path):
             return None
         pattern = _daily_pattern(self.daily_format)
         return pattern.day(path[len(folder) : -3]) if pattern is not None else None
+
+
+@lru_cache(maxsize=8)
+def _folded(folders: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return {fold(vault_path(folder)): kind for folder, kind in folders}
 
 
 @lru_cache(maxsize=8)
@@ -91,17 +102,22 @@ def kind_rules(
 
 
 def note_kind(note: Note, rules: KindRules) -> str:
-    """The note's `type`, else the kind of its folder, else template, canvas, daily or note."""
+    """The note's `type`, else the kind of its folder, else canvas, daily or note.
+
+    What stands in a template folder is a template: its `type` is that of the notes made from it.
+    """
     if rules.is_template(note.path):
-        return "template"  # whatever the notes made from it will say they are
+        return "template"
     stated = _stated_kind(note)
     if stated:
         return stated
-    parents = note.path.split("/")[:-1]
-    for depth in range(len(parents), 0, -1):
-        named = rules.folders.get("/".join(parents[:depth]))
-        if named:
-            return named
+    if rules.folders:
+        folders = _folded(tuple(rules.folders.items()))
+        parents = fold(note.path).split("/")[:-1]
+        for depth in range(len(parents), 0, -1):
+            named = folders.get("/".join(parents[:depth]))
+            if named:
+                return named
     if is_canvas(note.path):
         return "canvas"
     daily = _DAY.fullmatch(note.name) or rules.daily_note(note.path) is not None
@@ -110,11 +126,15 @@ def note_kind(note: Note, rules: KindRules) -> str:
 
 def _stated_kind(note: Note) -> str:
     """The kind that the note gives itself: by its frontmatter, else by a field in its text."""
-    values = [note.frontmatter.properties.get("type")]
-    values += [field.value for field in note.fields if field.key.lower() == "type"]
+    values: list[object] = []
+    for key, value in note.frontmatter.properties.items():
+        if key.lower() == "type":
+            values += value if isinstance(value, list) else [value]
+    values += [field.value for field in note.fields if field.alone and field.key.lower() == "type"]
     for value in values:
-        if isinstance(value, str) and _KIND.fullmatch(value.strip()):
-            return value.strip().lower()
+        kind = " ".join(value.strip("[] ").split()).lower() if isinstance(value, str) else ""
+        if _KIND.fullmatch(kind):
+            return kind
     return ""
 
 
@@ -122,7 +142,8 @@ def note_date(note: Note, modified: date, rules: KindRules | None = None) -> dat
     """The day a note is about: a date property, else its name, else when the file was modified."""
     properties = {key.lower(): value for key, value in note.frontmatter.properties.items()}
     for field in note.fields:
-        properties.setdefault(field.key.lower(), field.value)
+        if field.alone:
+            properties.setdefault(field.key.lower(), field.value)
     for key in _DATE_KEYS:
         found = day_in(properties.get(key))
         if found is not None:

@@ -15,7 +15,10 @@ from vaultmem.vault.obsidian import ObsidianSettings, read_obsidian
 
 # Copies that sync services make when two devices wrote at once.
 _CONFLICT_COPIES = re.compile(
-    r"\.sync-conflict-\d{8}-\d{6}|[(](?:[^()]*'s )?conflicted copy\b[^/]*\d{4}", re.IGNORECASE
+    r"\.sync-conflict-\d{8}-\d{6}"
+    r"|\((?:[^/]{0,100}['’]s )?conflicted copy\b(?:[^()/]|\([^()/]*\))*\d{4}[^()/]*\)"
+    r"|\(SFConflict [^()/]*\d{4}[^()/]*\)",
+    re.IGNORECASE,
 )
 
 

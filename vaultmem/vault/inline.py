@@ -5,7 +5,7 @@ Hand scanners where a regular expression would have to guess: nothing here is wo
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from urllib.parse import unquote
 
 from vaultmem.model.note import BlockId, Callout, Field, Link, Task
@@ -17,24 +17,35 @@ _BLOCK_ID = re.compile(r"\^(?<!\S\^)([A-Za-z0-9-]+)[ \t]*$", re.MULTILINE)
 _TASK = re.compile(
     r"^[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]{1,4}\[([^\n])\](?:[ \t]+(.*))?$", re.MULTILINE
 )
+_ITEM = r"(?:[-*+]|\d{1,9}[.)])"  # the mark of a list item
 # No task without one; looking for it costs a fraction of trying every line.
 _BOX = re.compile(r"\[[^\n]\](?:[ \t]|$)", re.MULTILINE)
-_CALLOUT = re.compile(r"^[ \t]*(?:>[ \t]*)+\[!([^\]\n]+)\][+-]?[ \t]*(.*)$", re.MULTILINE)
+_CALLOUT = re.compile(
+    rf"^[ \t]*(?:{_ITEM}[ \t]+|>[ \t]*)*>[ \t]*"
+    r"\[!([^\]|\n]+)(?:\|[^\]\n]*)?\][+-]?[ \t]*(.*)$",
+    re.MULTILINE,
+)
 # Behind `](`: a destination in angle brackets, or one without blanks and with balanced brackets.
 _DESTINATION = re.compile(
     r"\]\([ \t]*+(?:<([^<>\n]*)>|([^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*))"
     r"(?:[ \t]++(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*+\)"
 )
-# `key:: value` alone on a line, behind marks of a list, a task or a quotation and any emphasis.
+# What stands in place of code and of links: no blank, so that no tag begins behind it, and no
+# letter of any word, tag or key.
+_MASK = "\u2060"
+# A key is a few words: no sentence, no path, no code.
+_KEY = (
+    rf"[^\s\[\](){{}}<>:|`\"#*_~%.,;?!\\{_MASK}-][^\[\](){{}}<>:|`\"#*~%.,;?!\\\n{_MASK}]{{0,58}}?"
+)
+# `key:: value` alone on a line, behind marks of a comment, a list, a task or a quotation, and any
+# emphasis.
 _FIELD = re.compile(
-    r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[^\n]\][ \t]+)?)?[*_~]{0,3}"
-    r"([^\s\[\](){}<>:|`\"#*_~\\-][^\[\](){}<>:|`\"#*~\\\n]{0,58}?)[*_~ \t]{0,5}::(?=[ \t\n*_~]|$)"
-    r"[*_~]{0,3}([^\n]*)"
+    r"[ \t]*(?:%%[ \t]*)?"
+    rf"((?:>[ \t]*)*(?:{_ITEM}[ \t]+(?:\[[^\n]\][ \t]+)?)?)[*_~]{{0,3}}"
+    rf"({_KEY})[*_~ \t]{{0,5}}::(?=[ \t\n*_~]|$)[*_~]{{0,3}}([^\n]*)"
 )
 # `[key:: value]` and `(key:: value)` within a line.
-_INLINE_FIELD = re.compile(
-    r"[\[(]([^\s\[\](){}<>:|`\"#\\-][^\[\](){}<>:|`\"#\\\n]{0,58}?)[ \t]*::(?=[ \t])"
-)
+_INLINE_FIELD = re.compile(rf"[\[(]({_KEY})[ \t]*::(?=[ \t])")
 _CLOSER = {"[": "]", "(": ")"}
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 _BRACKET = re.compile(r"\\[\[\]\\]|[\[\]]|\n(?=[ \t]*\n)")
@@ -46,7 +57,7 @@ def mask_code(
     code: Sequence[tuple[int, int]],
     inline: Sequence[tuple[int, int]],
 ) -> str:
-    """The text with the characters of code blocks and code spans turned into blanks.
+    """The text with the characters of code blocks and code spans masked.
 
     Same length, so offsets hold; line ends inside a masked block go too, except the last.
     """
@@ -56,15 +67,17 @@ def mask_code(
         holes.append((line_starts[first], end))
     if "`" in text:
         holes += _code_spans(text, line_starts, inline)
-    if not holes:
-        return text
-    holes.sort()
+    return _masked(text, sorted(holes)) if holes else text
+
+
+def _masked(text: str, holes: Iterable[tuple[int, int]]) -> str:
+    """The text with these stretches masked; one that begins within another is part of it."""
     parts: list[str] = []
     at = 0
     for start, end in holes:
         if start < at:
             continue
-        parts += (text[at:start], " " * (end - start))
+        parts += (text[at:start], _MASK * (end - start))
         at = end
     parts.append(text[at:])
     return "".join(parts)
@@ -112,33 +125,33 @@ def _escaped(text: str, at: int) -> bool:
     return count % 2 == 1
 
 
-def find_links(masked: str, line_starts: Sequence[int], start: int) -> tuple[list[Link], str]:
+def find_links(
+    masked: str, line_starts: Sequence[int], start: int, source: str | None = None
+) -> tuple[list[Link], str]:
     """Links and embeds from offset `start` on, in source order, and the text without them.
 
-    masked: the source with code blanked.
-    The second value has the links blanked too, so that a subpath is not taken for a tag.
+    masked: the source with code masked.
+    source: the text as it is, where that is another: a link may show code.
+    The second value has the links masked too, so that a subpath is not taken for a tag.
     """
+    source = masked if source is None else source
     found: list[tuple[int, int, Link]] = []
     if "]]" in masked:
-        _wikilinks(masked, line_starts, start, found)
+        _wikilinks(masked, source, line_starts, start, found)
     if "](" in masked:
-        _markdown_links(masked, line_starts, start, found)
+        _markdown_links(masked, source, line_starts, start, found)
         found.sort(key=lambda entry: entry[0])
     if not found:
         return [], masked
-    parts: list[str] = []
-    at = 0
-    for begin, end, _ in found:
-        if begin < at:
-            continue
-        parts += (masked[at:begin], " " * (end - begin))
-        at = end
-    parts.append(masked[at:])
-    return [link for _, _, link in found], "".join(parts)
+    return [link for _, _, link in found], _masked(masked, [(b, e) for b, e, _ in found])
 
 
 def _wikilinks(
-    text: str, line_starts: Sequence[int], start: int, found: list[tuple[int, int, Link]]
+    text: str,
+    source: str,
+    line_starts: Sequence[int],
+    start: int,
+    found: list[tuple[int, int, Link]],
 ) -> None:
     at = start
     while True:
@@ -155,7 +168,7 @@ def _wikilinks(
                 and text.find("]", footnote, end) < 0
             ):
                 end += 1  # the bracket of a footnote's name: `[[Note#[^1]]]`
-            inner = text[begin + 2 : end]
+            inner = source[begin + 2 : end]
             if inner.strip() and "\n" not in inner and not _escaped(text, begin):
                 embed = begin > 0 and text[begin - 1] == "!" and not _escaped(text, begin - 1)
                 line = bisect_right(line_starts, begin)
@@ -180,7 +193,11 @@ def wikilink(inner: str, *, embed: bool, line: int, key: str | None = None) -> L
 
 
 def _markdown_links(
-    text: str, line_starts: Sequence[int], start: int, found: list[tuple[int, int, Link]]
+    text: str,
+    source: str,
+    line_starts: Sequence[int],
+    start: int,
+    found: list[tuple[int, int, Link]],
 ) -> None:
     opening: dict[int, int] | None = None
     # In `[[a]](b)` the wikilink ends at its `]]`, and what follows is text.
@@ -188,7 +205,7 @@ def _markdown_links(
     for match in _DESTINATION.finditer(text, start):
         if match.start() in taken:
             continue
-        destination = match.group(1) if match.group(1) is not None else match.group(2)
+        destination = source[slice(*match.span(1 if match.group(1) is not None else 2))]
         if not destination or _SCHEME.match(destination):
             continue  # leads out of the vault, as most do
         if opening is None:
@@ -199,7 +216,7 @@ def _markdown_links(
         embed = begin > 0 and text[begin - 1] == "!" and not _escaped(text, begin - 1)
         link = markdown_link(
             destination,
-            text[begin + 1 : match.start()],
+            source[begin + 1 : match.start()],
             embed=embed,
             line=bisect_right(line_starts, begin),
         )
@@ -280,34 +297,43 @@ def find_block_ids(text: str, line_starts: Sequence[int], start: int) -> tuple[B
     )
 
 
-def find_tasks(text: str, line_starts: Sequence[int], start: int) -> tuple[Task, ...]:
-    """List items with a check box of exactly one character."""
+def find_tasks(text: str, line_starts: Sequence[int], start: int, source: str) -> tuple[Task, ...]:
+    """List items with a check box of exactly one character. source: the text as it is."""
     if _BOX.search(text) is None:
         return ()
     return tuple(
-        Task(bisect_right(line_starts, match.start()), match.group(1), match.group(2) or "")
+        Task(
+            bisect_right(line_starts, match.start()),
+            match.group(1),
+            _line_of(source, match.start(2), match.end(2)),
+        )
         for match in _TASK.finditer(text, start)
     )
 
 
-def find_callouts(text: str, line_starts: Sequence[int], start: int) -> tuple[Callout, ...]:
-    """Opening lines of callouts."""
+def find_callouts(
+    text: str, line_starts: Sequence[int], start: int, source: str
+) -> tuple[Callout, ...]:
+    """Lines that open a callout if a quotation begins there. source: the text as it is."""
     if "[!" not in text:
         return ()
     return tuple(
         Callout(
             bisect_right(line_starts, match.start()),
             match.group(1).strip().lower(),
-            match.group(2).strip(),
+            _line_of(source, match.start(2), match.end(2)),
         )
         for match in _CALLOUT.finditer(text, start)
     )
 
 
-def find_fields(text: str, line_starts: Sequence[int], start: int) -> tuple[Field, ...]:
+def find_fields(
+    text: str, line_starts: Sequence[int], start: int, source: str
+) -> tuple[Field, ...]:
     """Fields as Dataview writes them: `key:: value` on a line, `[key:: value]` within one.
 
     A blank must follow the colons: `std::vector` is code that lost its backticks.
+    source: the text as it is, of which values are part.
     """
     found: list[Field] = []
     at = text.find("::", start)
@@ -318,28 +344,36 @@ def find_fields(text: str, line_starts: Sequence[int], start: int) -> tuple[Fiel
         line = bisect_right(line_starts, begin)
         whole = _FIELD.match(text, begin, end)
         if whole is not None:
-            found.append(Field(_field_key(whole.group(1)), whole.group(2).strip(), line))
+            value = _line_of(source, whole.start(3), whole.end(3)).removesuffix("%%").rstrip()
+            key = _field_key(whole.group(2))
+            alone = not whole.group(1) and text[begin] not in " \t"
+            found.append(Field(key, value, line, alone))
         else:
-            found += _inline_fields(text[begin:end], line)
+            found += _inline_fields(text, source, begin, end, line)
         at = text.find("::", end)
     return tuple(found)
 
 
-def _inline_fields(text: str, line: int) -> list[Field]:
+def _inline_fields(text: str, source: str, begin: int, end: int, line: int) -> list[Field]:
     found: list[Field] = []
-    at = 0
-    while (match := _INLINE_FIELD.search(text, at)) is not None:
+    while (match := _INLINE_FIELD.search(text, begin, end)) is not None:
         opener = match.group()[0]
         closer, depth = _CLOSER[opener], 1
-        end = match.end()
-        while end < len(text) and depth:
-            depth += (text[end] == opener) - (text[end] == closer)
-            end += 1
+        at = match.end()
+        while at < end and depth:
+            depth += (text[at] == opener) - (text[at] == closer)
+            at += 1
         if depth:
             break  # never closed, and so neither is what follows within it
-        found.append(Field(_field_key(match.group(1)), text[match.end() : end - 1].strip(), line))
-        at = end
+        value = _line_of(source, match.end(), at - 1)
+        found.append(Field(_field_key(match.group(1)), value, line, alone=False))
+        begin = at
     return found
+
+
+def _line_of(source: str, start: int, end: int) -> str:
+    """A stretch of the source without blanks around it; a code span in it may have a line end."""
+    return source[start:end].replace("\n", " ").strip() if start >= 0 else ""
 
 
 def _field_key(key: str) -> str:

@@ -21,7 +21,8 @@ class VaultNames:
         self._nearest: dict[str, dict[str, str]] = {}
         for path in paths:
             folded = fold(path)
-            self._by_path.setdefault(folded, path)
+            # Of two that differ in case alone always the same one, however they are listed.
+            self._by_path[folded] = min(path, self._by_path.get(folded, path))
             self._by_name.setdefault(folded.rsplit("/", 1)[-1], []).append(path)
 
     def __iter__(self) -> Iterator[str]:
@@ -141,11 +142,11 @@ def link_key(target: str) -> str:
 
 
 def _key(name: str) -> str:
-    """Folded as `name.md` would be: a final capital sigma folds by what follows it."""
-    return fold(name + ".md")[:-3]
+    """Folded, both small sigmas as one: which of them a capital folds to is up to what follows."""
+    return fold(name).replace("ς", "σ")
 
 
 def affected_keys(path: str) -> tuple[str, ...]:
     """The link keys whose resolution may change when a file at `path` comes or goes."""
-    name = path.rsplit("/", 1)[-1]
-    return (_key(name), fold(name)[:-3]) if is_note(name) else (_key(name),)
+    key = _key(path.rsplit("/", 1)[-1])
+    return (key, key[:-3]) if is_note(path) else (key,)

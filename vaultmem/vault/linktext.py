@@ -6,11 +6,11 @@ Every form is tried on the resolver and the scanner that read links, so what is 
 
 import re
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from urllib.parse import quote
 
 from vaultmem.vault.inline import find_links
 from vaultmem.vault.links import VaultNames
+from vaultmem.vault.obsidian import LinkFormat
 from vaultmem.vault.paths import fold, is_note, vault_path
 from vaultmem.vault.subpath import comparable_heading
 
@@ -28,14 +28,6 @@ _UNSAFE_IN_A_PATH = re.compile(_UNSAFE.pattern + "|[#:]")
 _PAIRS = (re.compile(r"\([^()]*\)"), re.compile(r"\[[^\[\]]*\]"))
 # What is escaped already stays as it is, so that a display taken from a note is not doubled.
 _DISPLAY_MARK = re.compile(r"\\[!-/:-@\[-`{-~]|\\\Z|[\[\]<`]")
-
-
-class LinkFormat(StrEnum):
-    """How links spell their target: Obsidian's setting `newLinkFormat`."""
-
-    SHORTEST = "shortest"
-    RELATIVE = "relative"
-    ABSOLUTE = "absolute"
 
 
 def link_text(names: VaultNames, target: str, source: str, link_format: str) -> str:

@@ -7,10 +7,10 @@ the person has given it another name.
 import json
 import unicodedata
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from vaultmem.model.note import Problem
-from vaultmem.vault.linktext import LinkFormat
 from vaultmem.vault.paths import is_hidden, vault_path
 from vaultmem.vault.read import OBSIDIAN_FILE_BYTES, hidden_folders, read_file
 
@@ -19,6 +19,14 @@ DAILY_FORMAT = "YYYY-MM-DD"
 
 # A renamed settings folder is known by its files; no other program keeps these two together.
 _MARKS = ("app.json", "core-plugins.json")
+
+
+class LinkFormat(StrEnum):
+    """How links spell their target: Obsidian's setting `newLinkFormat`."""
+
+    SHORTEST = "shortest"  # the file's name while that is the only one, else the path
+    RELATIVE = "relative"  # seen from the note
+    ABSOLUTE = "absolute"  # the vault path
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,7 @@ class ObsidianSettings:
     daily_format: str = DAILY_FORMAT  # Moment's; may hold folders
     daily_template: str = ""  # the note that daily notes begin as, without ending
     template_folder: str | None = None
+    read: frozenset[str] = frozenset()  # paths of the files that these come from
     problems: tuple[Problem, ...] = ()
 
 
@@ -41,13 +50,18 @@ def read_obsidian(vault: Path) -> ObsidianSettings:
     """The settings of a vault, with a problem for each file that cannot be understood."""
     folder = _settings_folder(vault)
     problems: list[Problem] = []
-    app = _read(vault, f"{folder}/app.json", "its excluded files are not honoured", problems)
-    daily = _read(
-        vault, f"{folder}/daily-notes.json", "daily notes are told by their names alone", problems
-    )
-    templates = _read(
-        vault, f"{folder}/templates.json", "no folder of templates is known", problems
-    )
+    read: set[str] = set()
+
+    def file(name: str, loss: str) -> dict[str, object]:
+        path = f"{folder}/{name}"
+        settings = _read(vault, path, loss, problems)
+        if settings is not None:
+            read.add(path)
+        return settings or {}
+
+    app = file("app.json", "its excluded files are not honoured")
+    daily = file("daily-notes.json", "daily notes are told by their names alone")
+    templates = file("templates.json", "no folder of templates is known")
     filters = app.get("userIgnoreFilters")
     template_folder = vault_path(_text(templates, "folder"))
     written = _text(app, "newLinkFormat")
@@ -66,36 +80,40 @@ def read_obsidian(vault: Path) -> ObsidianSettings:
         template_folder=template_folder
         if template_folder and not is_hidden(template_folder)
         else None,
+        read=frozenset(read),
         problems=tuple(problems),
     )
 
 
 def _settings_folder(vault: Path) -> str:
     folders = hidden_folders(vault)
-    if USUAL_FOLDER in folders:
-        return USUAL_FOLDER
-    for folder in folders:
+    for folder in sorted(folders, key=lambda folder: folder != USUAL_FOLDER):
         found = [read_file(vault, f"{folder}/{name}", limit=OBSIDIAN_FILE_BYTES) for name in _MARKS]
-        if all(isinstance(data, bytes) for data in found):
+        there = [isinstance(data, bytes) for data in found]
+        # The usual name needs one mark, so that an emptied folder hides no renamed one.
+        if all(there) or (folder == USUAL_FOLDER and any(there)):
             return folder
     return USUAL_FOLDER
 
 
-def _read(vault: Path, path: str, loss: str, problems: list[Problem]) -> dict[str, object]:
-    """One settings file; empty, and a problem that names the loss, if it is there and unusable."""
+def _read(vault: Path, path: str, loss: str, problems: list[Problem]) -> dict[str, object] | None:
+    """One settings file; None if there is none that can be used, and a problem if there is one.
+
+    loss: what follows from that.
+    """
     name = path.rpartition("/")[2]
     answer = read_file(vault, path, limit=OBSIDIAN_FILE_BYTES)
     if not isinstance(answer, bytes):
         if answer.code != "missing":
             message = f"Obsidian's {name} cannot be used, so {loss}: {answer.message}"
             problems.append(Problem(path, 0, "obsidian-settings-unread", message))
-        return {}
+        return None
     try:
         loaded = json.loads(answer.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         message = f"Obsidian's {name} is not readable JSON; {loss}."
         problems.append(Problem(path, 0, "obsidian-settings-invalid", message))
-        return {}
+        return None
     return loaded if isinstance(loaded, dict) else {}
 
 

@@ -21,7 +21,7 @@ from vaultmem.model.note import (
     Task,
     note_name,
 )
-from vaultmem.vault.blocks import block_structure
+from vaultmem.vault.blocks import Structure, block_structure
 from vaultmem.vault.canvas import Canvas, read_canvas
 from vaultmem.vault.excalidraw import drawing_parts
 from vaultmem.vault.frontmatter import ABSENT, read_frontmatter
@@ -63,14 +63,14 @@ def parse(path: str, data: bytes) -> Note:
         return _canvas_note(path, read_canvas(path, text), problems)
     frontmatter, block_problems = read_frontmatter(path, text)
     starts = line_offsets(text)
-    body = _read_body(text, starts, frontmatter)
+    body = _read_body(path, text, starts, frontmatter)
     properties = frontmatter.properties
     tags, tag_problems = _property_names(path, properties, "tags")
     aliases, alias_problems = _property_names(path, properties, "aliases")
     parts = drawing_parts(path, frontmatter, text)
     if parts is None:
         parts = (Part(frontmatter.end, len(text)),)
-    problems += block_problems + tag_problems + alias_problems
+    problems += block_problems + tag_problems + alias_problems + body.problems
     return Note(
         path=path,
         title=_title(path, properties),
@@ -104,13 +104,27 @@ class _Body:
     tasks: tuple[Task, ...] = ()
     callouts: tuple[Callout, ...] = ()
     fields: tuple[Field, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
-def _read_body(text: str, starts: tuple[int, ...], frontmatter: Frontmatter) -> _Body:
-    structure = block_structure(text, starts, frontmatter.lines)
+def _read_body(path: str, text: str, starts: tuple[int, ...], frontmatter: Frontmatter) -> _Body:
+    problem: Problem | None = None
+    try:
+        structure = block_structure(text, starts, frontmatter.lines)
+    except Exception as error:  # noqa: BLE001 - one odd text must not keep a vault from its index
+        structure = Structure((), (), (), ())
+        reason = (
+            f"Its blocks cannot be told apart ({type(error).__name__}); it is searched as text."
+        )
+        problem = Problem(path, 0, "structure-unread", reason)
     masked = mask_code(text, starts, structure.code, structure.inline)
     start = frontmatter.end
-    links, without_links = find_links(masked, starts, start)
+    links, without_links = find_links(masked, starts, start, text)
+    callouts = find_callouts(masked, starts, start, text)
+    if callouts:
+        # A callout is a quotation whose first line says so.
+        quoted = {block.first + 1 for block in structure.blocks if block.kind == "quote"}
+        callouts = tuple(callout for callout in callouts if callout.line in quoted)
     block_ids = find_block_ids(without_links, starts, start)
     if block_ids:
         # An id names a block at whose end it stands.
@@ -122,9 +136,10 @@ def _read_body(text: str, starts: tuple[int, ...], frontmatter: Frontmatter) -> 
         tuple(links),
         tuple(find_tags(without_links, start)),
         block_ids,
-        find_tasks(masked, starts, start),
-        find_callouts(masked, starts, start),
-        find_fields(masked, starts, start),
+        find_tasks(masked, starts, start, text),
+        callouts,
+        find_fields(masked, starts, start, text),
+        (problem,) if problem is not None else (),
     )
 
 
@@ -138,7 +153,7 @@ def _canvas_note(path: str, canvas: Canvas, problems: tuple[Problem, ...]) -> No
         parts.append(Part(at, at + len(card.text)))
         if card.markdown:
             bodies.append(
-                _shifted(_read_body(card.text, line_offsets(card.text), ABSENT), line, at)
+                _shifted(_read_body(path, card.text, line_offsets(card.text), ABSENT), line, at)
             )
         elif card.file:
             link = Link(card.file, card.subpath, None, embed=True, line=line + 1, exact=True)
@@ -163,7 +178,7 @@ def _canvas_note(path: str, canvas: Canvas, problems: tuple[Problem, ...]) -> No
         fields=tuple(field for body in bodies for field in body.fields),
         parts=tuple(parts),
         arrows=canvas.arrows,
-        problems=problems + canvas.problems,
+        problems=problems + canvas.problems + tuple(p for body in bodies for p in body.problems),
     )
 
 
@@ -183,6 +198,7 @@ def _shifted(body: _Body, lines: int, offset: int) -> _Body:
         tuple(replace(task, line=task.line + lines) for task in body.tasks),
         tuple(replace(callout, line=callout.line + lines) for callout in body.callouts),
         tuple(replace(field, line=field.line + lines) for field in body.fields),
+        body.problems,
     )
 
 
@@ -251,9 +267,9 @@ def line_offsets(text: str) -> tuple[int, ...]:
 
 
 def _title(path: str, properties: Properties) -> str:
-    value = properties.get("title")
-    if isinstance(value, str) and value.strip():
-        return " ".join(value.split())[:MAX_TITLE_CHARS]
+    for key, value in properties.items():
+        if key.lower() == "title" and isinstance(value, str) and value.strip():
+            return " ".join(value.split())[:MAX_TITLE_CHARS]
     return note_name(path)
 
 
@@ -307,10 +323,13 @@ def _property_links(frontmatter: Frontmatter) -> Iterator[Link]:
     for key, value in frontmatter.properties.items():
         at, end = spans.get(key, (0, len(text)))
         for link in _links_in(key, value, 1):
-            # Links come in the order of the text, so each is at or behind the one before it.
-            found = text.find(link.target, at, end)
-            at = found if found >= 0 else at
-            yield replace(link, line=text.count("\n", 0, at) + 2)
+            # Links come in the order of the text, so each is behind the one before it.
+            found = text.find(f"[[{link.target}", at, end)
+            if found < 0:
+                found = text.find("](", at, end)  # its target may be percent-encoded
+            begin = found if found >= 0 else at
+            at = found + 2 if found >= 0 else at
+            yield replace(link, line=text.count("\n", 0, begin) + 2)
 
 
 def _key_spans(text: str) -> dict[str, tuple[int, int]]:

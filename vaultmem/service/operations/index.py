@@ -35,7 +35,13 @@ from vaultmem.model.note import Problem
 from vaultmem.service.application import Memory
 from vaultmem.service.embed import EmbedReply, embed_waiting
 from vaultmem.vault.chunk import chunk_note
-from vaultmem.vault.delta import decide, first_look, match_renames, was_young
+from vaultmem.vault.delta import (
+    decide,
+    first_look,
+    match_renames,
+    standing_files,
+    was_young,
+)
 from vaultmem.vault.facts import is_stub, note_date, note_identity, note_kind
 from vaultmem.vault.ignore import load_rules
 from vaultmem.vault.items import find_items
@@ -226,7 +232,9 @@ class _Run:
         self.rules = memory.kind_rules
         self.problems = list(snapshot.problems)
         self.reused = 0
-        self.vanished: set[str] = set()  # there at the look, gone at the reading
+        # New notes that were there at the look: gone at the reading, and not to be read.
+        self.vanished: set[str] = set()
+        self.unread: set[str] = set()
         self.limit: int = memory.settings["scan.max_note_bytes"]
 
     def carry_out(self, looked: float) -> tuple[tuple[NoteCounts, NoteCounts], int]:
@@ -239,21 +247,21 @@ class _Run:
         suspects = first_look(self.snapshot, self.stored)
         delta = self._delta(suspects)
         known_files = frozenset(Lookup(self.sidecar).all_files())
+        files = standing_files(self.snapshot, known_files)
         busy = bool(delta.added or delta.changed or delta.renamed or delta.removed)
         # An earlier run may have ended when all its notes were in, but not yet their links.
         settled = self.sidecar.meta(COMPLETE) is not None and not must_relink(self.sidecar)
-        if settled and not busy and known_files == self.snapshot.files:
+        if settled and not busy and known_files == files:
             self._touch(delta.touched)
             put_scan_problems(self.sidecar, self.problems)
             self._remember_patience(looked)
             return self._counts(delta, ()), 0
         # Notes and files of a folder that cannot be listed now are still there to link to.
         kept = self.stored.keys() - self.snapshot.notes.keys() - set(suspects.missing)
-        names = self._names(kept)
+        names = self._names(kept, files)
         if self.stored:
             self.sidecar.finish_indexes()
         unsure = announce_relink(self.sidecar)
-        put_files(self.sidecar, known_files, self.snapshot.files)
         total = sum(map(len, (delta.removed, delta.renamed, delta.changed, delta.added)))
         done = 0
         for path in delta.removed:
@@ -273,18 +281,21 @@ class _Run:
                 done += 1
         self.memory.progress.report("index", done, total)
         self.sidecar.finish_indexes()
-        moved = {*delta.removed, *delta.added, *(known_files ^ self.snapshot.files)}
+        # Until it can be read, a note is a file like any other; it may go again as one.
+        present = files | self.unread
+        put_files(self.sidecar, known_files, present)
+        moved = {*delta.removed, *delta.added, *(known_files ^ present)}
         for pair in delta.renamed:
             moved.update(pair)
         moved |= self.vanished
-        names = names if not self.vanished else self._names(kept)
+        names = names if not self.vanished else self._names(kept, files)
         # A first build has resolved every link by the whole list of files already.
         if not self.stored:
             moved = set(self.vanished)
         relink(self.sidecar, None if unsure and self.stored else moved, names)
         self._touch(delta.touched)
         put_scan_problems(self.sidecar, self.problems)
-        changed = delta.removed or indexed or known_files != self.snapshot.files
+        changed = delta.removed or indexed or known_files != present
         if settled and not changed:
             return self._counts(delta, ()), 0  # what looked new could not be read
         now = datetime.fromtimestamp(self.memory.clock.now_ns() / 1e9, UTC)
@@ -294,9 +305,9 @@ class _Run:
         self.sidecar.checkpoint()
         return self._counts(delta, indexed), self.reused
 
-    def _names(self, kept: Iterable[str]) -> VaultNames:
+    def _names(self, kept: Iterable[str], files: Iterable[str]) -> VaultNames:
         notes = [path for path in self.snapshot.notes if path not in self.vanished]
-        return VaultNames([*notes, *sorted(kept), *sorted(self.snapshot.files)])
+        return VaultNames([*notes, *sorted(kept), *sorted(files)])
 
     def _remember_patience(self, looked: float) -> None:
         """Note how long looking took, when that changes whether a search may wait for it."""
@@ -343,10 +354,12 @@ class _Run:
         read_ns = self.memory.clock.now_ns()
         data = self._read(path)
         if isinstance(data, Unread):
-            if data.code == "missing":
-                self.vanished.add(path)
-            else:
+            if data.code != "missing":
                 self.problems.append(Problem(path, 0, data.code, data.message))
+            # A note that is stored stays so, and linked to, until a walk no longer sees it: an
+            # editor that saves by making the file anew takes it away for a moment.
+            if path not in self.stored:
+                (self.vanished if data.code == "missing" else self.unread).add(path)
             return False
         note = parse(path, data)
         kind = note_kind(note, self.rules)
@@ -362,7 +375,7 @@ class _Run:
             kind=kind,
             date=note_date(note, self.memory.clock.day(state.mtime_ns), self.rules).isoformat(),
             items=items,
-            apart=kind == "template" and self.rules.templates_apart,
+            apart=self.rules.templates_apart and self.rules.is_template(path),
             stub=is_stub(note),
             identity=note_identity(note),
             known=path in self.stored or replaces is not None,

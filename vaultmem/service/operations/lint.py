@@ -1,11 +1,14 @@
 """lint: links that lead nowhere or could mean several notes, orphans, notes with faults."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vaultmem.index.lookup import Lookup
+from vaultmem.index.rows import UnresolvedLink
 from vaultmem.model.note import Problem, note_name
 from vaultmem.service.application import Memory
+from vaultmem.service.operations.related import lines_of
 from vaultmem.service.refresh import make_ready
 from vaultmem.vault.frontmatter import read_frontmatter
 from vaultmem.vault.links import VaultNames
@@ -16,6 +19,9 @@ from vaultmem.vault.paths import fold, vault_path
 from vaultmem.vault.read import Door
 
 MAX_SUGGESTIONS = 3
+
+_ATTACHMENT = re.compile(r"\.(?=\d*[a-z])[a-z0-9]{2,4}$")
+_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,7 @@ class Unresolved:
     line: int
     link: str
     suggestions: tuple[str, ...]  # paths: the notes whose alias it is, or of a similar name
-    fix: str | None  # the link that Obsidian would write to the one suggestion there is
+    fix: str | None  # for an alias of one note: the link that Obsidian would write to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ def lint(memory: Memory, request: LintRequest) -> LintReply:
         names = VaultNames([*lookup.all_paths(), *lookup.all_files()])
         problems = [*lookup.problems(), *_identity_twins(memory, lookup)]
         return LintReply(
-            unresolved=_unresolved(lookup, names, read_obsidian(memory.vault)),
+            unresolved=_unresolved(memory, lookup, names),
             ambiguous=_ambiguous(lookup, names),
             orphans=tuple(Orphan(path) for path in lookup.orphans()),
             problems=tuple(sorted(problems, key=lambda p: (p.path, p.line, p.code))),
@@ -80,61 +86,90 @@ def lint(memory: Memory, request: LintRequest) -> LintReply:
         )
 
 
-def _unresolved(
-    lookup: Lookup, names: VaultNames, obsidian: ObsidianSettings
-) -> tuple[Unresolved, ...]:
+def _unresolved(memory: Memory, lookup: Lookup, names: VaultNames) -> tuple[Unresolved, ...]:
+    obsidian = read_obsidian(memory.vault)
     suggested = _Suggestions(lookup)
     unresolved: list[Unresolved] = []
-    for link in lookup.unresolved_links():
-        paths, by_alias = suggested.of(link.target)
-        fix = None
-        if len(paths) == 1 and not link.exact:
-            shown = link.display or (link.target if by_alias else None)
-            write = markdown_link_text if obsidian.markdown_links else wikilink_text
-            fix = write(
-                names,
-                paths[0],
-                link.path,
-                obsidian.link_format,
-                display=shown,
-                subpath=link.subpath,
-                embed=link.embed,
-            )
-        unresolved.append(Unresolved(link.path, link.line, link.target, paths, fix))
+    at, lines = "", list[str]()
+    with Door(memory.vault) as door:
+        for link in lookup.unresolved_links():
+            owners = () if link.exact else suggested.owners(link.target)
+            fix = None
+            if len(owners) == 1:
+                if link.path != at:
+                    at, lines = link.path, lines_of(memory, lookup, door, link.path)
+                line = lines[link.line - 1] if link.line <= len(lines) else ""
+                in_table = line.lstrip(" \t>").startswith("|")
+                fix = _written(names, link, owners[0], obsidian, in_table=in_table)
+            paths = owners or suggested.near(link.target, link.path)
+            unresolved.append(Unresolved(link.path, link.line, link.target, paths, fix))
     return tuple(unresolved)
 
 
+def _written(
+    names: VaultNames,
+    link: UnresolvedLink,
+    target: str,
+    obsidian: ObsidianSettings,
+    *,
+    in_table: bool,
+) -> str:
+    """The link to `target` as Obsidian would write it in the place of `link`."""
+    write = markdown_link_text if obsidian.markdown_links else wikilink_text
+    return write(
+        names,
+        target,
+        link.path,
+        obsidian.link_format,
+        display=link.display or link.target.removesuffix(".md"),
+        subpath=link.subpath,
+        embed=link.embed,
+        in_table=in_table,
+    )
+
+
 class _Suggestions:
-    """Notes that a link to nowhere may mean: those of that alias, else of a similar name."""
+    """Notes that a link to nowhere may mean."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
         self._names: dict[str, str] = {}
         self._alike: dict[tuple[str, int], list[str]] = {}
-        self._known: dict[str, tuple[tuple[str, ...], bool]] = {}
-        for path in lookup.all_paths():
+        self._owners: dict[str, tuple[str, ...]] = {}
+        self._near: dict[str, tuple[str, ...]] = {}
+        for path in lookup.paths_to_suggest():
             name = fold(note_name(path))
             if name and name not in self._names:
                 self._names[name] = path
                 self._alike.setdefault((name[0], len(name) // 4), []).append(name)
 
-    def of(self, link: str) -> tuple[tuple[str, ...], bool]:
-        """(paths, whether they carry the link's text as an alias)."""
-        if link not in self._known:
-            owners = self._lookup.alias_owners(vault_path(link))
-            paths = owners[:MAX_SUGGESTIONS] or self._near(fold(note_name(vault_path(link))))
-            self._known[link] = tuple(paths), bool(owners)
-        return self._known[link]
+    def owners(self, link: str) -> tuple[str, ...]:
+        """The notes whose alias the link's text is."""
+        if link not in self._owners:
+            self._owners[link] = tuple(self._lookup.alias_owners(link)[:MAX_SUGGESTIONS])
+        return self._owners[link]
 
-    def _near(self, wanted: str) -> list[str]:
+    def near(self, link: str, source: str) -> tuple[str, ...]:
+        """Notes of a similar name, the one the link stands in left out.
+
+        None for a link to a picture or a paper; and another number is another note: `2025-W17` is
+        no slip for `2026-W17`.
+        """
+        if link not in self._near:
+            name = fold(note_name(vault_path(link)))
+            self._near[link] = () if _ATTACHMENT.search(name) else tuple(self._alike_to(name))
+        return tuple(path for path in self._near[link] if path != source)
+
+    def _alike_to(self, wanted: str) -> list[str]:
         from difflib import get_close_matches
 
         # Names of the same first letter and about the same length: all names take minutes.
-        size = len(wanted) // 4
+        size, numbers = len(wanted) // 4, _NUMBER.findall(wanted)
         pool = [
             name
             for length in (size - 1, size, size + 1)
             for name in self._alike.get((wanted[:1], length), ())
+            if _NUMBER.findall(name) == numbers
         ]
         near = get_close_matches(wanted, pool, MAX_SUGGESTIONS, cutoff=0.8)
         return [self._names[name] for name in near]

@@ -42,6 +42,7 @@ class Backlink:
     path: str
     line: int
     text: str
+    arrow_from: str | None = None  # for an arrow of a canvas: the file it comes from
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,7 @@ def links_of(lookup: Lookup, note: FoundNote) -> tuple[LinkOut, ...]:
         owners = lookup.alias_owners(target) if resolved is None and target else []
         alias_of = owners[0] if len(owners) == 1 else None
         links.append(LinkOut(target, display, subpath, embed, line, prop, resolved, alias_of))
-    for canvas, target, label, line, there in lookup.arrows_from(note.path):
-        resolved = target if there else None
+    for canvas, target, label, line, resolved in lookup.arrows_from(note.path):
         links.append(
             LinkOut(target, label or None, "", False, line, None, resolved, None, via=canvas)
         )
@@ -85,15 +85,16 @@ def backlinks_of(lookup: Lookup, door: Door, path: str, memory: Memory) -> tuple
     backlinks: list[Backlink] = []
     lines: list[str] = []
     at: str | None = None
-    for source, line in lookup.links_to(path):
+    for source, line, arrow_from in lookup.links_to(path):
         if source != at:
-            at, lines = source, _lines(lookup, door, source, memory)
+            at, lines = source, lines_of(memory, lookup, door, source)
         text = lines[line - 1].strip()[:MAX_LINE_CHARS] if line <= len(lines) else ""
-        backlinks.append(Backlink(source, line, text))
+        backlinks.append(Backlink(source, line, text, arrow_from))
     return tuple(backlinks)
 
 
-def _lines(lookup: Lookup, door: Door, path: str, memory: Memory) -> list[str]:
+def lines_of(memory: Memory, lookup: Lookup, door: Door, path: str) -> list[str]:
+    """A note's lines as they stand now; none where it cannot be read."""
     note = lookup.note_at(path)
     if note is None:
         return []

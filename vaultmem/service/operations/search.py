@@ -47,6 +47,7 @@ class SearchReply:
     degraded: tuple[str, ...]  # what could not be done as asked, and why
     repaired: dict[str, str]  # misspelt word -> the index term it was also looked for as
     hits: tuple[Hit, ...]
+    left_out: int  # of a listing by filters alone: what else they select
 
 
 def search(memory: Memory, request: SearchRequest) -> SearchReply:
@@ -96,7 +97,12 @@ def search(memory: Memory, request: SearchRequest) -> SearchReply:
         notes = lookup.found_notes({ranked.note for ranked in ranking.hits})
     hits = _hits(memory, ranking, chunks, notes)
     return SearchReply(
-        request.query, mode.value, degraded + ranking.degraded, ranking.repaired, hits
+        request.query,
+        mode.value,
+        degraded + ranking.degraded,
+        ranking.repaired,
+        hits,
+        ranking.left_out,
     )
 
 
@@ -151,6 +157,18 @@ def _hits(
     return tuple(hits)
 
 
+def _kind_and_day(note: FoundNote, chunk: FoundChunk, filters: Filters) -> tuple[str, str | None]:
+    """Those of the item that was asked for; else of the note or the innermost item."""
+    asked = {kind.lower() for kind in filters.kinds}
+    for kind, day in chunk.items:
+        if kind in asked:
+            return kind, day or note.date
+    day = chunk.items[0][1] if chunk.items else None
+    if not chunk.items or note.kind in asked:
+        return note.kind, day or note.date
+    return chunk.items[0][0], day or note.date
+
+
 def _current_text(memory: Memory, door: Door, note: FoundNote) -> str | None:
     """The note's text if its file is still the one that was indexed."""
     data = door.read(note.disk_path, limit=memory.settings["scan.max_note_bytes"])
@@ -168,6 +186,7 @@ def _hit(
     text: str | None,
 ) -> Hit:
     # What is shown comes from the file, checked by its hash; the sidecar's copy only stands in.
+    kind, day = _kind_and_day(note, chunk, ranking.query.filters)
     passage = text[chunk.start : chunk.end] if text is not None else chunk.text
     return Hit(
         path=note.path,
@@ -176,8 +195,9 @@ def _hit(
         lines=(chunk.first_line, chunk.last_line),
         snippet=snippet(passage, ranking.query.words),
         score=round(ranked.score, 6),
-        kind=chunk.kind or note.kind,
-        date=chunk.date or note.date,
+        kind=kind,
+        date=day,
+        item=bool(chunk.items),
         weak=ranked.weak,
         stub=note.stub,
         stale=text is None,

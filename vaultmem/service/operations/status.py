@@ -34,7 +34,7 @@ class SettingValue:
 
     key: str
     value: object
-    source: str  # who set it; for Obsidian's own, the file they are read from
+    source: str  # who set it; for Obsidian's own, the file it comes from
     variable: str  # environment variable that overrides it; "" for Obsidian's own
     about: str
 
@@ -195,6 +195,8 @@ def _obsidian_settings(memory: Memory) -> tuple[SettingValue, ...]:
         ("template_folder", obsidian.template_folder or "", templates, "Where templates are."),
     )
     return tuple(
-        SettingValue(f"obsidian.{name}", value, source, "", about)
-        for name, value, source, about in rows
+        SettingValue(
+            f"obsidian.{name}", value, file if file in obsidian.read else "default", "", about
+        )
+        for name, value, file, about in rows
     )
