@@ -97,8 +97,8 @@ def _by_kind_and_day(filters: Filters, notes: str, parameters: tuple[object, ...
     every = (*parameters, *kinds, *dates)
     of_items = (*kinds, *parameters, *dates) if kinds else ()
     return Scope(
-        " UNION ".join([plain, *[f"SELECT c.note {rows}" for rows in items]]),
-        " UNION ".join(
+        " UNION ALL ".join([plain, *[f"SELECT c.note {rows}" for rows in items]]),
+        " UNION ALL ".join(
             [
                 f"SELECT id FROM chunk WHERE note IN ({plain}) "
                 "AND id NOT IN (SELECT id FROM chunk WHERE items > 0)",
