@@ -11,13 +11,13 @@ from vaultmem.model.note import Link
 from vaultmem.vault.inline import find_links
 from vaultmem.vault.links import VaultNames
 from vaultmem.vault.linktext import (
-    LinkFormat,
     free_path,
     heading_for_link,
     link_text,
     markdown_link_text,
     wikilink_text,
 )
+from vaultmem.vault.obsidian import LinkFormat
 from vaultmem.vault.parse import parse
 from vaultmem.vault.paths import fold, is_note
 from vaultmem.vault.subpath import comparable_heading, find_place

@@ -168,7 +168,7 @@ class NoteRows:
                 "WHERE link.resolved = ?1 AND note.path <> ?1 AND NOT note.apart "
                 "UNION SELECT note.path, arrow.line, arrow.source FROM arrow "
                 "JOIN note ON note.id = arrow.note "
-                "WHERE arrow.folded_target = ?2 AND NOT note.apart "
+                "WHERE arrow.folded_target = ?2 AND note.path <> ?1 AND NOT note.apart "
                 "ORDER BY 1, 2, 3",
                 (path, fold(path)),
             )

@@ -166,6 +166,22 @@ def open_existing(folder: Path, fingerprint: str) -> Sidecar | None:
     return None
 
 
+def stored_meta(folder: Path, key: str) -> str | None:
+    """A value of the `meta` table of whatever sidecar lies in `folder`, under any rules."""
+    path = folder / SIDECAR_NAME
+    if not path.is_file():
+        return None
+    connection: apsw.Connection | None = None
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        return Sidecar(path, _prepared(connection)).meta(key)
+    except (apsw.NotADBError, apsw.CorruptError, apsw.SQLError):
+        return None
+    finally:
+        if connection is not None:
+            connection.close()
+
+
 def create(folder: Path, fingerprint: str) -> Sidecar:
     """A new, empty sidecar in `folder`; an older one is removed first. Hold the writer lock."""
     for suffix in ("", "-wal", "-shm", "-journal"):

@@ -14,9 +14,10 @@ from vaultmem.index.lookup import Lookup
 from vaultmem.index.store import Sidecar, open_existing, sidecar_errors
 from vaultmem.model.errors import SidecarUnavailable
 from vaultmem.service.settings import Settings
+from vaultmem.service.vault_settings import current_settings
 from vaultmem.vault.chunk import CHUNKER_VERSION
 from vaultmem.vault.facts import KindRules, kind_rules
-from vaultmem.vault.obsidian import read_obsidian
+from vaultmem.vault.obsidian import ObsidianSettings
 from vaultmem.vault.parse import PARSER_VERSION
 
 if TYPE_CHECKING:
@@ -68,11 +69,16 @@ class Memory:
         return self.settings.sidecar_folder
 
     @property
+    def obsidian(self) -> ObsidianSettings:
+        """The vault's own Obsidian settings, as they are now."""
+        return current_settings(self.vault, self.folder)
+
+    @property
     def kind_rules(self) -> KindRules:
         """What tells a note's kind and day when it does not say so itself."""
         settings = self.settings
         return kind_rules(
-            read_obsidian(self.vault),
+            self.obsidian,
             settings["kinds.folders"],
             templates=settings["templates.folders"],
             templates_apart=settings["templates.count"] == "no",

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from vaultmem.model.note import Arrow, Problem
 from vaultmem.vault.paths import vault_path
 
-# An arrow between cards of text is shown by their beginnings.
+# An arrow shows the beginnings of its cards: every arrow repeats them, and what is long and has
+# many would make a text without end. No system opens a path longer than the second.
 MAX_LABEL_CHARS = 60
+MAX_PATH_CHARS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,7 @@ class Card:
 
     text: str  # Markdown of a text card; what is shown of any other
     markdown: bool  # whether the text is Markdown to be read
+    name: str  # what an arrow calls it
     file: str | None = None  # the file it shows: a vault path
     subpath: str = ""  # "#Heading" or "#^block" of that file
 
@@ -43,7 +46,8 @@ def read_canvas(path: str, source: str) -> Canvas:
     problems: tuple[Problem, ...] = ()
     if source.strip():
         try:
-            loaded = json.loads(source)
+            # Places on the screen are not needed, and Python refuses to read an int without end.
+            loaded = json.loads(source, parse_int=float)
         except (ValueError, RecursionError):
             loaded = None
         if isinstance(loaded, dict):
@@ -58,6 +62,7 @@ def read_canvas(path: str, source: str) -> Canvas:
         if card is not None:
             cards.append(card)
             by_id.setdefault(_text(node, "id"), card)
+    by_id.pop("", None)  # cards without a name, which no edge can mean
     return _laid_out(cards, _edges(edges, by_id), problems)
 
 
@@ -66,6 +71,7 @@ class _Edge:
     source: Card
     target: Card
     label: str
+    both: bool  # has a head at either end
 
 
 def _laid_out(cards: Sequence[Card], edges: list[_Edge], problems: tuple[Problem, ...]) -> Canvas:
@@ -88,9 +94,11 @@ def _laid_out(cards: Sequence[Card], edges: list[_Edge], problems: tuple[Problem
     for edge in sorted(edges, key=lambda edge: not edge.label):
         if edge.source.file and edge.target.file:
             arrows.append(Arrow(edge.source.file, edge.target.file, edge.label, line + 1))
+            if edge.both:
+                arrows.append(Arrow(edge.target.file, edge.source.file, edge.label, line + 1))
         elif not edge.label:
             continue
-        names = f"{_name(edge.source)} → {_name(edge.target)}"
+        names = f"{edge.source.name} {'↔' if edge.both else '→'} {edge.target.name}"
         add(f"{names}: {edge.label}" if edge.label else names, "\n")
         if edge.label:
             ended = at
@@ -100,15 +108,17 @@ def _laid_out(cards: Sequence[Card], edges: list[_Edge], problems: tuple[Problem
 def _card(node: Mapping[str, object]) -> Card | None:
     kind = node.get("type")
     if kind == "text":
-        return Card(_text(node, "text"), markdown=True)
-    if kind == "file" and _text(node, "file"):
-        file, subpath = vault_path(_text(node, "file")), _text(node, "subpath")
+        text = _text(node, "text")
+        return Card(text, markdown=True, name=_short(_line(text)))
+    file = vault_path(_text(node, "file")) if kind == "file" else ""
+    if file.strip() and len(file) <= MAX_PATH_CHARS:
+        subpath = _line(_text(node, "subpath"))
         subpath = subpath if subpath.startswith("#") else ""
-        return Card(_line(f"![[{file}{subpath}]]"), markdown=False, file=file, subpath=subpath)
-    if kind == "link":
-        return Card(_line(_text(node, "url")), markdown=False)
-    if kind == "group":
-        return Card(_line(_text(node, "label")), markdown=False)
+        shown, name = _line(f"![[{file}{subpath}]]"), _line(file).removesuffix(".md")
+        return Card(shown, False, name + _short(subpath), file, subpath)
+    if kind in ("link", "group"):
+        text = _line(_text(node, "url" if kind == "link" else "label"))
+        return Card(text, markdown=False, name=_short(text))
     return None
 
 
@@ -119,18 +129,16 @@ def _edges(edges: object, cards: Mapping[str, Card]) -> list[_Edge]:
             continue
         source, target = cards.get(_text(edge, "fromNode")), cards.get(_text(edge, "toNode"))
         if source is not None and target is not None:
+            back, on = edge.get("fromEnd") == "arrow", edge.get("toEnd") != "none"
             # An arrow head at the beginning alone points the other way.
-            if edge.get("fromEnd") == "arrow" and edge.get("toEnd") == "none":
+            if back and not on:
                 source, target = target, source
-            found.append(_Edge(source, target, _line(_text(edge, "label"))))
+            found.append(_Edge(source, target, _line(_text(edge, "label")), both=back and on))
     return found
 
 
-def _name(card: Card) -> str:
-    if card.file:
-        return (card.file + card.subpath).removesuffix(".md")
-    first = _line(card.text)
-    return first if len(first) <= MAX_LABEL_CHARS else first[: MAX_LABEL_CHARS - 1] + "…"
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_LABEL_CHARS else text[: MAX_LABEL_CHARS - 1] + "…"
 
 
 def _text(node: Mapping[str, object], key: str) -> str:

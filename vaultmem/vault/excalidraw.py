@@ -14,11 +14,12 @@ _KEY = "excalidraw-plugin"
 _ENDING = ".excalidraw.md"
 
 # The plugin's own headings. A person may use such words too, on the back and in text elements: the
-# plugin's part begins at the first of the one or the other, and a drawing is followed by its code.
+# plugin's part begins at the first of the one or the other, and a drawing is followed by its code,
+# which had no fence at first.
 _DATA = re.compile(r"^#{1,6}[ \t]+Excalidraw Data[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _TEXT = re.compile(r"^#{1,6}[ \t]+Text Elements[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _DRAWING = re.compile(
-    r"^#{1,6}[ \t]+Drawing[ \t]*\n[ \t\n]*(`{3,}|~{3,})(?:compressed-)?json[^\n]*$",
+    r"^#{1,6}[ \t]+Drawing[ \t]*\n[ \t\n]*(?:(`{3,}|~{3,})(?:compressed-)?json[^\n]*$|\{\")",
     re.MULTILINE | re.IGNORECASE,
 )
 _OTHER = re.compile(
@@ -51,6 +52,8 @@ def drawing_parts(path: str, frontmatter: Frontmatter, text: str) -> tuple[Part,
 
 def _behind(text: str, drawing: re.Match[str]) -> int:
     """Offset behind the drawing's code, and behind the mark that ends the comment around it."""
+    if drawing.group(1) is None:
+        return len(text)
     fence = re.compile(rf"^{re.escape(drawing.group(1))}[ \t]*$(?:\s*^%%[ \t]*$)?", re.MULTILINE)
     closing = fence.search(text, drawing.end())
     return closing.end() if closing is not None else len(text)

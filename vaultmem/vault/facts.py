@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 
-from vaultmem.model.note import Note
+from vaultmem.model.note import Field, Note
 from vaultmem.vault.daily import DayPattern, day_pattern
 from vaultmem.vault.obsidian import DAILY_FORMAT, ObsidianSettings
 from vaultmem.vault.paths import fold, is_canvas, is_note, vault_path
@@ -130,7 +130,7 @@ def _stated_kind(note: Note) -> str:
     for key, value in note.frontmatter.properties.items():
         if key.lower() == "type":
             values += value if isinstance(value, list) else [value]
-    values += [field.value for field in note.fields if field.alone and field.key.lower() == "type"]
+    values += [field.value for field in _own_fields(note) if field.key.lower() == "type"]
     for value in values:
         kind = " ".join(value.strip("[] ").split()).lower() if isinstance(value, str) else ""
         if _KIND.fullmatch(kind):
@@ -141,15 +141,19 @@ def _stated_kind(note: Note) -> str:
 def note_date(note: Note, modified: date, rules: KindRules | None = None) -> date:
     """The day a note is about: a date property, else its name, else when the file was modified."""
     properties = {key.lower(): value for key, value in note.frontmatter.properties.items()}
-    for field in note.fields:
-        if field.alone:
-            properties.setdefault(field.key.lower(), field.value)
+    for field in _own_fields(note):
+        properties.setdefault(field.key.lower(), field.value)
     for key in _DATE_KEYS:
         found = day_in(properties.get(key))
         if found is not None:
             return found
     daily = rules.daily_note(note.path) if rules is not None else None
     return daily or day_in(note.name) or modified
+
+
+def _own_fields(note: Note) -> list[Field]:
+    """Fields that speak of the whole note; one on a card of a canvas speaks of that card."""
+    return [] if is_canvas(note.path) else [field for field in note.fields if field.alone]
 
 
 def day_in(value: object) -> date | None:

@@ -13,6 +13,9 @@ from pathlib import Path
 from vaultmem.model.note import Problem
 from vaultmem.vault.obsidian import ObsidianSettings, read_obsidian
 
+# What a message shows of a rule.
+MAX_RULE_CHARS = 200
+
 # Copies that sync services make when two devices wrote at once.
 _CONFLICT_COPIES = re.compile(
     r"\.sync-conflict-\d{8}-\d{6}"
@@ -64,14 +67,14 @@ def compile_rules(
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # JavaScript's classes read oddly in Python
                     expressions.append((source, re.compile(source[1:-1], re.IGNORECASE)))
-            except re.error as error:
+            except (re.error, OverflowError, RecursionError) as error:
                 problems.append(
                     Problem(
                         f"{obsidian.folder}/app.json",
                         0,
                         "ignore-rule-invalid",
-                        f"The excluded-files rule {source} is no regular expression ({error}); "
-                        "it excludes nothing here.",
+                        f"The excluded-files rule {source[:MAX_RULE_CHARS]} is no regular "
+                        f"expression ({error}); it excludes nothing here.",
                     )
                 )
         else:

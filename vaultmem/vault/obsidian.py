@@ -67,7 +67,7 @@ def read_obsidian(vault: Path) -> ObsidianSettings:
     written = _text(app, "newLinkFormat")
     return ObsidianSettings(
         folder=folder,
-        excluded=tuple(entry for entry in filters if isinstance(entry, str) and entry)
+        excluded=tuple(_whole(entry) for entry in filters if isinstance(entry, str) and entry)
         if isinstance(filters, list)
         else (),
         attachment_folder=_attachment_folder(_text(app, "attachmentFolderPath")),
@@ -119,7 +119,12 @@ def _read(vault: Path, path: str, loss: str, problems: list[Problem]) -> dict[st
 
 def _text(settings: dict[str, object], key: str) -> str:
     value = settings.get(key)
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+    return _whole(value) if isinstance(value, str) else ""
+
+
+def _whole(text: str) -> str:
+    """Without halves of characters, which JSON can name and no file or message can hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _format(written: str) -> str:

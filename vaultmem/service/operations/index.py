@@ -34,6 +34,7 @@ from vaultmem.model.errors import (
 from vaultmem.model.note import Problem
 from vaultmem.service.application import Memory
 from vaultmem.service.embed import EmbedReply, embed_waiting
+from vaultmem.service.vault_settings import remember_settings
 from vaultmem.vault.chunk import chunk_note
 from vaultmem.vault.delta import (
     decide,
@@ -43,7 +44,7 @@ from vaultmem.vault.delta import (
     was_young,
 )
 from vaultmem.vault.facts import is_stub, note_date, note_identity, note_kind
-from vaultmem.vault.ignore import load_rules
+from vaultmem.vault.ignore import compile_rules
 from vaultmem.vault.items import find_items
 from vaultmem.vault.links import VaultNames
 from vaultmem.vault.parse import parse
@@ -137,7 +138,9 @@ def index(memory: Memory, request: IndexRequest) -> IndexReply:
             began = memory.clock.elapsed()
             snapshot = look(memory)
             looked = memory.clock.elapsed() - began
+            obsidian = memory.obsidian  # while the sidecar that remembers them is there
             sidecar = _ready(memory, rebuild=request.rebuild)
+            remember_settings(sidecar, obsidian)
             with Door(memory.vault) as door:
                 (notes, canvases), reused = _Run(memory, sidecar, snapshot, door).carry_out(looked)
         # The vault is searchable by words from here on; other processes may index meanwhile.
@@ -190,7 +193,7 @@ def _embed(memory: Memory) -> tuple[EmbedderUse | None, int]:
 
 def look(memory: Memory) -> Snapshot:
     """Walk the vault. Raises VaultUnreadable or VaultEmpty where the walk proves nothing."""
-    rules, problems = load_rules(memory.vault, memory.settings["scan.ignore"])
+    rules, problems = compile_rules(memory.obsidian, memory.settings["scan.ignore"])
     snapshot = scan(memory.vault, rules, max_note_bytes=memory.settings["scan.max_note_bytes"])
     if "" in snapshot.unlisted:
         raise VaultUnreadable(

@@ -13,7 +13,7 @@ from vaultmem.service.application import Memory
 from vaultmem.service.embedders import answering_space
 from vaultmem.service.find_note import find_note, refuse_traversal
 from vaultmem.service.operations.index import look
-from vaultmem.vault.paths import is_hidden, is_note, vault_path
+from vaultmem.vault.paths import is_hidden, is_searched, vault_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
     known = path in snapshot.notes or path in snapshot.files
     if left_out:
         path = left_out
-    elif not hidden and not known and not is_note(path):
-        path += ".md"
+    elif not hidden and not known:
+        path = _file(snapshot, path)
     excluded = snapshot.excluded.get(path)
     problems = tuple(problem for problem in snapshot.problems if problem.path == path)
     if hidden:
@@ -97,6 +97,14 @@ def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
     return InspectReply(
         path, False, (reason,), excluded, problems, None, None, None, False, 0, 0, 0, 0, (), False
     )
+
+
+def _file(snapshot: Snapshot, path: str) -> str:
+    """The one file that `path` names by its name alone; else the note it would be."""
+    named = [known for known in snapshot.files if known.endswith("/" + path)]
+    if len(named) == 1:
+        return named[0]
+    return path if is_searched(path) else path + ".md"
 
 
 def _excluded(snapshot: Snapshot, path: str) -> str | None:

@@ -13,7 +13,7 @@ from vaultmem.service.refresh import make_ready
 from vaultmem.vault.frontmatter import read_frontmatter
 from vaultmem.vault.links import VaultNames
 from vaultmem.vault.linktext import markdown_link_text, wikilink_text
-from vaultmem.vault.obsidian import ObsidianSettings, read_obsidian
+from vaultmem.vault.obsidian import ObsidianSettings
 from vaultmem.vault.parse import readable
 from vaultmem.vault.paths import fold, vault_path
 from vaultmem.vault.read import Door
@@ -87,7 +87,7 @@ def lint(memory: Memory, request: LintRequest) -> LintReply:
 
 
 def _unresolved(memory: Memory, lookup: Lookup, names: VaultNames) -> tuple[Unresolved, ...]:
-    obsidian = read_obsidian(memory.vault)
+    obsidian = memory.obsidian
     suggested = _Suggestions(lookup)
     unresolved: list[Unresolved] = []
     at, lines = "", list[str]()

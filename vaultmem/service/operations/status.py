@@ -17,7 +17,6 @@ from vaultmem.service.embedders import answering_space, vector_extension_live
 from vaultmem.service.operations.index import look
 from vaultmem.service.settings import SETTINGS
 from vaultmem.vault.delta import count_waiting
-from vaultmem.vault.obsidian import read_obsidian
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +175,7 @@ def _own_settings(memory: Memory) -> tuple[SettingValue, ...]:
 
 def _obsidian_settings(memory: Memory) -> tuple[SettingValue, ...]:
     """What the vault's own Obsidian settings say, as they are understood here."""
-    obsidian = read_obsidian(memory.vault)
+    obsidian = memory.obsidian
     app, daily = f"{obsidian.folder}/app.json", f"{obsidian.folder}/daily-notes.json"
     templates = f"{obsidian.folder}/templates.json"
     rows: tuple[tuple[str, object, str, str], ...] = (

@@ -1,0 +1,60 @@
+"""A vault's Obsidian settings, and what they last said where a file cannot be read just now.
+
+Obsidian writes its settings in place, and a sync client may leave half a file. What such a file
+kept out of search must not be let in by that, nor the index be made anew under other rules.
+"""
+
+import json
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+
+from vaultmem.index.store import Sidecar, stored_meta
+from vaultmem.vault.obsidian import LinkFormat, ObsidianSettings, read_obsidian
+
+_KEY = "obsidian"
+
+# Which of the settings stand in which file.
+_FILES = {
+    "app.json": ("excluded", "attachment_folder", "link_format", "markdown_links"),
+    "daily-notes.json": ("daily_folder", "daily_format", "daily_template"),
+    "templates.json": ("template_folder",),
+}
+
+
+def current_settings(vault: Path, folder: Path) -> ObsidianSettings:
+    """The settings of a vault. folder: of its sidecar, which remembers those of the last run."""
+    now = read_obsidian(vault)
+    broken = [problem.path.rpartition("/")[2] for problem in now.problems]
+    if not broken:
+        return now
+    last = _load(stored_meta(folder, _KEY))
+    if last is None:
+        return now
+    kept = {name: getattr(last, name) for file in broken for name in _FILES.get(file, ())}
+    problems = tuple(
+        replace(problem, message=f"{problem.message} What it said last is used until then.")
+        for problem in now.problems
+    )
+    return replace(now, **kept, problems=problems)
+
+
+def remember_settings(sidecar: Sidecar, settings: ObsidianSettings) -> None:
+    """Keep the settings that a run goes by. Hold the writer lock."""
+    values = {k: v for k, v in asdict(settings).items() if k not in ("read", "problems")}
+    text = json.dumps(values, ensure_ascii=False, sort_keys=True)
+    if sidecar.meta(_KEY) != text:
+        with sidecar.transaction():
+            sidecar.set_meta(_KEY, text)
+
+
+def _load(text: str | None) -> ObsidianSettings | None:
+    try:
+        values = json.loads(text or "")
+    except ValueError:
+        return None
+    names = {field.name for field in fields(ObsidianSettings)} - {"read", "problems"}
+    if not isinstance(values, dict) or set(values) != names:
+        return None
+    values["excluded"] = tuple(values["excluded"])
+    values["link_format"] = LinkFormat(values["link_format"])
+    return ObsidianSettings(**values)
