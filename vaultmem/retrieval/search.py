@@ -103,7 +103,8 @@ def ranked_passages(
         scored = _scored(query, lookup, scope, means, known)
     if not passages:
         scored = _best_per_note(scored)
-    hits = _with_evidence(scored[:limit], query, lookup, means.meaning)
+    finer = scope is not None and not scope.whole
+    hits = _with_evidence(scored[:limit], query, lookup, means.meaning, finer=finer)
     return Ranking(query, hits, repaired, degraded)
 
 
@@ -232,9 +233,19 @@ def _nearness(entry: Scored, meaning: Meaning | None) -> float:
     return (vector.scores.get(entry.candidate.chunk, floor) - floor) / (1 - floor)
 
 
+def _elsewhere(entry: Scored) -> bool:
+    """Whether the words stand in other passages of the note, and none of them nearby."""
+    near = [s.name in ("passage", "window") for s in entry.sources]
+    return any(near) and not any(part for part, by in zip(entry.parts, near, strict=True) if by)
+
+
 def _with_evidence(
-    scored: list[Scored], query: Query, lookup: Lookup, meaning: Meaning | None
+    scored: list[Scored], query: Query, lookup: Lookup, meaning: Meaning | None, *, finer: bool
 ) -> tuple[Ranked, ...]:
+    """The best passages as hits.
+
+    finer: passages were asked for, of an item or a day; the rest of a note speaks little for one.
+    """
     notes = {entry.candidate.note for entry in scored}
     total = lookup.note_count()
     information: dict[Word, float] = {}
@@ -251,12 +262,13 @@ def _with_evidence(
         note = entry.candidate.note
         matched = [word for word in query.words if note in holders[word]]
         coverage = sum(information[word] for word in matched) / everything
+        little = coverage < WEAK_COVERAGE or (finer and _elsewhere(entry))
         ranked.append(
             Ranked(
                 chunk=entry.candidate.chunk,
                 note=note,
                 score=entry.score,
-                weak=coverage < WEAK_COVERAGE and _nearness(entry, meaning) < WEAK_NEARNESS,
+                weak=little and _nearness(entry, meaning) < WEAK_NEARNESS,
                 evidence=Evidence(
                     channels=entry.channels,
                     matched=tuple(word.text for word in matched),

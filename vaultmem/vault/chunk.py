@@ -83,7 +83,15 @@ class _Section:
     start: int
     body: int  # behind the heading line
     end: int
-    items: tuple[Item, ...] = ()  # those it belongs to, innermost first
+    items: tuple["_Span", ...] = ()  # those it belongs to, innermost first
+
+
+class _Span(NamedTuple):
+    """Where an item begins and ends, and what it says of its passages."""
+
+    begin: int
+    end: int
+    says: tuple[str, str | None]  # kind, ISO day
 
 
 def _sections(note: Note) -> Iterator[_Section]:
@@ -118,12 +126,16 @@ def _with_items(
 ) -> Iterator[_Section]:
     """The sections cut where items begin and end, each stretch knowing its items."""
     starts, text_end = note.line_starts, len(note.text)
-    spans = [
-        (starts[item.first - 1], starts[item.last] if item.last < len(starts) else text_end, item)
-        for item in items
-    ]
-    edges = sorted({edge for begin, end, _ in spans for edge in (begin, end)})
-    active: list[tuple[int, int, Item]] = []
+    ends = (*starts[1:], text_end)
+    # A thousand fields of one paragraph are one span: each of its passages is of them all.
+    spans = list(
+        dict.fromkeys(
+            _Span(starts[item.first - 1], ends[item.last - 1], (item.kind, item.date))
+            for item in items
+        )
+    )
+    edges = sorted({edge for span in spans for edge in (span.begin, span.end)})
+    active: list[_Span] = []
     pending = 0
     for section in sections:
         low = bisect_right(edges, section.start)
@@ -133,18 +145,17 @@ def _with_items(
         first = shown.start() if shown is not None else section.end
         cuts = [edge for edge in edges[low:high] if edge > first]
         for begin, end in pairwise((section.start, *cuts, section.end)):
-            while pending < len(spans) and spans[pending][0] < end:
+            while pending < len(spans) and spans[pending].begin < end:
                 active.append(spans[pending])
                 pending += 1
             # What has ended here ends for all that follows: stretches come in order.
-            active = [span for span in active if span[1] > begin]
-            inner = sorted(active, key=lambda span: span[1] - span[0])
+            active = [span for span in active if span.end > begin]
             yield replace(
                 section,
                 start=begin,
                 body=section.body if begin == section.start else begin,
                 end=end,
-                items=tuple(item for _, _, item in inner),
+                items=tuple(sorted(active, key=lambda span: span.end - span.begin)),
             )
 
 
@@ -318,7 +329,8 @@ def _make(
         text=slice_,
         body=min(section.body - first, len(slice_)) if opens else 0,
         pieces=int(cost) + 1 + section.trail_pieces,
-        items=tuple(dict.fromkeys((item.kind, item.date) for item in section.items)),
+        # A heading that was cut off from the item below it is no part of that.
+        items=tuple(dict.fromkeys(span.says for span in section.items if span.begin < last)),
     )
 
 

@@ -1,6 +1,7 @@
 """Facts about a note that follow from its text and place: kind, date, identity, stub."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -152,8 +153,14 @@ def note_date(note: Note, modified: date, rules: KindRules | None = None) -> dat
 
 
 def _own_fields(note: Note) -> list[Field]:
-    """Fields that speak of the whole note; one on a card of a canvas speaks of that card."""
-    return [] if is_canvas(note.path) else [field for field in note.fields if field.alone]
+    """Fields that speak of the whole note; one on a card of a canvas speaks of that card.
+
+    What is given in several places speaks of each of them.
+    """
+    if is_canvas(note.path):
+        return []
+    given = Counter(field.key.lower() for field in note.fields if field.alone)
+    return [field for field in note.fields if field.alone and given[field.key.lower()] == 1]
 
 
 def day_in(value: object) -> date | None:

@@ -33,19 +33,21 @@ _DESTINATION = re.compile(
 # What stands in place of code and of links: no blank, so that no tag begins behind it, and no
 # letter of any word, tag or key.
 _MASK = "\u2060"
-# A key is a few words: no sentence, no path, no code.
-_KEY = (
-    rf"[^\s\[\](){{}}<>:|`\"#*_~%.,;?!\\{_MASK}-][^\[\](){{}}<>:|`\"#*~%.,;?!\\\n{_MASK}]{{0,58}}?"
-)
+# A key is a few words: no sentence, no path, no code, no formula.
+_NO_KEY = rf"\[\](){{}}<>:|`\"#*~=$%.,;?!，。、；！？\\{_MASK}"
+_KEY = rf"[^\s{_NO_KEY}_-][^\n{_NO_KEY}]{{0,58}}?"
+# What may follow the colons; names in a program are ASCII.
+_BEHIND = r"(?=[ \t]|\[\[|[^\W\x00-\x7f])"
 # `key:: value` alone on a line, behind marks of a comment, a list, a task or a quotation, and any
 # emphasis.
 _FIELD = re.compile(
-    r"[ \t]*(?:%%[ \t]*)?"
-    rf"((?:>[ \t]*)*(?:{_ITEM}[ \t]+(?:\[[^\n]\][ \t]+)?)?)[*_~]{{0,3}}"
-    rf"({_KEY})[*_~ \t]{{0,5}}::(?=[ \t\n*_~]|$)[*_~]{{0,3}}([^\n]*)"
+    r"[ \t]*(%%[ \t]*)?"
+    rf"((?:>[ \t]*)*(?:{_ITEM}[ \t]+(?:\[[^\n]\][ \t]+)?)?)[*_~=]{{0,3}}"
+    rf"({_KEY})[*_~= \t]{{0,5}}::(?:{_BEHIND}|(?=[\n*_~]|$))[*_~]{{0,3}}([^\n]*)"
 )
 # `[key:: value]` and `(key:: value)` within a line.
-_INLINE_FIELD = re.compile(rf"[\[(]({_KEY})[ \t]*::(?=[ \t])")
+_INLINE_FIELD = re.compile(rf"[\[(][*_~=]{{0,3}}({_KEY})[*_~= \t]{{0,5}}::{_BEHIND}")
+_BLOCK_ID_BEHIND = re.compile(r"[ \t]+\^[A-Za-z0-9-]+$")
 _CLOSER = {"[": "]", "(": ")"}
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 _BRACKET = re.compile(r"\\[\[\]\\]|[\[\]]|\n(?=[ \t]*\n)")
@@ -332,24 +334,27 @@ def find_fields(
 ) -> tuple[Field, ...]:
     """Fields as Dataview writes them: `key:: value` on a line, `[key:: value]` within one.
 
-    A blank must follow the colons: `std::vector` is code that lost its backticks.
+    A blank, a link or a letter beyond ASCII must follow the colons: `std::vector` is code that
+    lost its backticks.
     source: the text as it is, of which values are part.
     """
     found: list[Field] = []
     at = text.find("::", start)
     while at >= 0:
-        begin = max(text.rfind("\n", 0, at) + 1, start)
-        end = text.find("\n", at)
-        end = len(text) if end < 0 else end
-        line = bisect_right(line_starts, begin)
+        # By the lines of the source: a code span over several has lost its line ends.
+        line = bisect_right(line_starts, at)
+        begin = max(line_starts[line - 1], start)
+        end = line_starts[line] - 1 if line < len(line_starts) else len(text)
         whole = _FIELD.match(text, begin, end)
         if whole is not None:
-            value = _line_of(source, whole.start(3), whole.end(3)).removesuffix("%%").rstrip()
-            key = _field_key(whole.group(2))
-            alone = not whole.group(1) and text[begin] not in " \t"
-            found.append(Field(key, value, line, alone))
-        else:
-            found += _inline_fields(text, source, begin, end, line)
+            value = _line_of(source, whole.start(4), whole.end(4))
+            if whole.group(1):
+                value = value.removesuffix("%%").rstrip()
+            value = _BLOCK_ID_BEHIND.sub("", value)
+            alone = not whole.group(2) and text[begin] not in " \t"
+            found.append(Field(_field_key(whole.group(3)), value, line, alone))
+            begin = whole.start(4)
+        found += _inline_fields(text, source, begin, end, line)
         at = text.find("::", end)
     return tuple(found)
 

@@ -6,8 +6,9 @@ with its kind, its day and its place. The text stays as it is.
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from itertools import pairwise
 
 from vaultmem.model.note import Block, Field, Item, Note
 from vaultmem.vault.facts import KindRules, day_in
@@ -16,9 +17,11 @@ from vaultmem.vault.paths import is_canvas
 EPISODE = "episode"
 
 # A note that is no log by kind or name is one when it has this many dated entries of a rank, and
-# they are at least half of the entries of that rank.
+# they are at least half of the entries of that rank, and this share of the steps from each to the
+# next goes one way in time: birthdays and sources come in another order.
 LEAST_ENTRIES = 3
 LEAST_SHARE = 0.5
+LEAST_ORDER = 0.8
 
 MAX_ITEM_CHARS = 300
 
@@ -26,24 +29,40 @@ MAX_ITEM_CHARS = 300
 MAX_NESTED = 64
 
 _LOG_NAME = re.compile(
-    r"(?:.*[ _-])?(?:change[ _-]?log|log(?:book)?|journal|release[ _-]notes)|history", re.IGNORECASE
+    r"(?:.*[ _-])?(?:change[ _-]?log|log(?:book)?|journal|release[ _-]notes"
+    r"|logbuch|tagebuch|änderungs(?:protokoll|verlauf)|versionsverlauf)|history|changes"
+    r"|.*(?:[变変更][更新](?:日志|记录|履歴)|日志|日記)",
+    re.IGNORECASE,
 )
 _DAY = r"\d{4}-\d{2}-\d{2}(?!\d)"
 # Begins with what is sure, so that searching a long text for it costs little.
 _ANY_DAY = re.compile(r"-(?<=\d{4}-)[01]\d-[0-3]\d(?!\d)")
-# A day at the beginning, in emphasis, brackets or a link of its own; or at the end, as behind a
-# version.
-_BEGINS = re.compile(rf"[(*_\s]*(?:\[?{_DAY}|\[\[{_DAY}(?=[\]|#]))")
-_ENDS = re.compile(rf"(?<![\w-]){_DAY}[\])*_\s]*(?:\[YANKED\])?$")
+# A day at the beginning, behind symbols, in emphasis, brackets or a link of its own; or at the end,
+# as behind a version.
+_BEGINS = re.compile(rf"[^\w\[]{{0,8}}(?:\[?{_DAY}|\[\[{_DAY}(?=[\]|#]))")
+_ENDS = re.compile(rf"(?<![\w-]){_DAY}[\])*_:\s]*(?:\[YANKED\])?$")
+_VERSION = re.compile(r"\d\.\d")
 # A task that is still open has not been done on that day.
 _ENTRY = re.compile(
     rf"[ \t]*(?:[-*+]|\d{{1,9}}[.)])?[ \t]*(?:\[[^ ]\][ \t]+)?[(*_]*"
     rf"(?:\[?{_DAY}|\[\[{_DAY}(?=[\]|#]))"
 )
+# The day that an item gives itself: before its text, alone but for a word (`on …`), behind the
+# text in brackets, or in a field. Any other is what the text is about: `postpone it to 2026-09-01`.
+_OWN = re.compile(
+    rf"^\W{{0,8}}{_DAY}|^\W{{0,8}}\w{{1,12}}\W{{1,3}}{_DAY}\W*$|\(\W{{0,8}}{_DAY}\W*$"
+    rf"|[\[(]date::[ \t]*{_DAY}",
+    re.IGNORECASE,
+)
+_MARKER = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[.\][ \t]+)?")
 _QUOTE = re.compile(r"(?:[ \t]*>)*[ \t]*")
 _CALLOUT = re.compile(r"\[![^\]\n]+\]")
-_LINK = re.compile(r"\[\[[^\]\n]*\]\]")
-_LETTER = re.compile(r"[^\W\d_]")
+# A day that has its line to itself.
+_ALONE = re.compile(rf"[\[(*_]*{_DAY}[\])*_:]*[ \t]*$")
+_LINK_OR_DAY = re.compile(
+    rf"\[\[[^\]\n]{{0,300}}\]\]|\[[^\]\n]{{0,300}}\]\([^)\n]{{0,300}}\)|{_DAY}"
+)
+_SHOWN = re.compile(r"[^\W_]|[^\x00-\x7f]")
 
 
 def find_items(note: Note, rules: KindRules, kind: str) -> tuple[Item, ...]:
@@ -54,7 +73,7 @@ def find_items(note: Note, rules: KindRules, kind: str) -> tuple[Item, ...]:
     if rules.templates_apart and rules.is_template(note.path):
         return ()
     entries = list(_entries(note, rules, kind))
-    fields = [f for f in note.fields if f.value and f.key.lower() in rules.items]
+    fields = [field for field in note.fields if field.key.lower() in rules.items]
     callouts = [callout for callout in note.callouts if callout.kind in rules.items]
     if not fields and not callouts:
         return tuple(entries)
@@ -63,12 +82,16 @@ def find_items(note: Note, rules: KindRules, kind: str) -> tuple[Item, ...]:
     places = _Places(note)
     for field in fields:
         first, last = places.of(field)
-        day = days.of(field.value, field.line)
-        found.append(Item(field.key.lower(), day, first, last, _short(field.value), "field"))
+        text = field.value
+        if not text and field.line < last:
+            text = _MARKER.sub("", _line(note, field.line), count=1)  # what stands below it
+        if text:
+            day = days.of(field.line, text)
+            found.append(Item(field.key.lower(), day, first, last, _short(text), "field"))
     for callout in callouts:
         last = places.quotation(callout.line)
         below = _quoted(note, callout.line, last)
-        day = days.of(f"{callout.title} {below}", callout.line)
+        day = days.of(callout.line, callout.title, below)
         text = _short(callout.title or below)
         found.append(Item(callout.kind, day, callout.line, last, text, "callout"))
     return tuple(sorted(found, key=lambda item: (item.first, -item.last, item.kind)))
@@ -98,12 +121,15 @@ class _Places:
         self._alone = {field.line for field in note.fields if field.alone}
 
     def of(self, field: Field) -> tuple[int, int]:
-        """The list item whose first line the field is; else the paragraph or table it is in.
+        """The list item or section that the field begins; else the paragraph or table it is in.
 
         Fields on lines of their own, one below the other, share a paragraph: each has its line and
         what follows up to the next.
         """
         note, row = self._note, field.line - 1
+        at = bisect_right(note.headings, field.line, key=lambda heading: heading.line) - 1
+        if at >= 0 and not 0 <= note.headings[at].body <= note.line_starts[row]:
+            return note.headings[at].line, _text_end(note, at)
         block = self._around(row)
         if block is None:
             return field.line, field.line
@@ -151,16 +177,17 @@ class _Days:
         for heading in note.headings:
             while above and above[-1][0] >= heading.level:
                 above.pop()
-            own = day_in(heading.text)
+            own = _heading_day(heading.text)
             day = own.isoformat() if own else (above[-1][1] if above else None)
             above.append((heading.level, day))
             self._headings.append(day)
 
-    def of(self, text: str, line: int) -> str | None:
-        """The day that `text` names, else that of the entry, else of the heading above."""
-        own = day_in(text)
-        if own is not None:
-            return own.isoformat()
+    def of(self, line: int, *texts: str) -> str | None:
+        """The day that the texts give themselves, else the entry's, else of the heading above."""
+        for own in filter(None, map(_OWN.search, texts)):
+            day = day_in(own.group())
+            if day is not None:
+                return day.isoformat()
         at = bisect_right(self._entries, line, key=lambda entry: entry.first) - 1
         if at >= 0 and line <= self._entries[at].last:
             return self._entries[at].date
@@ -182,31 +209,83 @@ def _entries(note: Note, rules: KindRules, kind: str) -> Iterator[Item]:
         return
     is_log = kind in rules.logs or _LOG_NAME.fullmatch(note.name) is not None
     blocks = list(_dated_blocks(note, is_log=is_log))
-    by_level: dict[int, list[tuple[int, date]]] = {}
+    days: dict[int, date] = {}
     for index, heading in enumerate(note.headings):
-        dated = _BEGINS.match(heading.text) or _ENDS.search(heading.text)
-        day = day_in(dated.group()) if dated else None
+        day = _heading_day(heading.text)
         if day is not None:
-            by_level.setdefault(heading.level, []).append((index, day))
-    ranked = sorted(by_level.items(), key=lambda entry: (-len(entry[1]), entry[0]))
-    for level, found in ranked:
-        if [index for index, _ in found] == [0] and (len(ranked) > 1 or blocks):
-            continue  # the title of the whole, with the day of its last change
+            days[index] = day
+    if 0 in days and _is_title(note, days, blocks):
+        del days[0]
+    if not is_log:
+        days = _rank_of_a_log(note, days)
+    for index, day in days.items():
+        heading = note.headings[index]
+        last = _section_end(note, index, days)
+        yield Item(EPISODE, day.isoformat(), heading.line, last, _short(heading.text), "entry")
+    if not days:
+        yield from blocks
+
+
+def _heading_day(text: str) -> date | None:
+    dated = _BEGINS.match(text) or _ENDS.search(text)
+    return day_in(dated.group()) if dated else None
+
+
+def _is_title(note: Note, days: Mapping[int, date], blocks: Sequence[Item]) -> bool:
+    """Whether the first heading is the log's own, with the day of its last change."""
+    first = note.headings[0]
+    return (
+        (len(days) > 1 or bool(blocks))
+        and _VERSION.search(first.text) is None
+        and all(heading.level > first.level for heading in note.headings[1:])
+    )
+
+
+def _rank_of_a_log(note: Note, days: Mapping[int, date]) -> dict[int, date]:
+    """The dated headings of the rank that makes the note a log; of several, the fullest."""
+    ranks: dict[int, dict[int, date]] = {}
+    for index, day in days.items():
+        ranks.setdefault(note.headings[index].level, {})[index] = day
+    for level, found in sorted(ranks.items(), key=lambda entry: (-len(entry[1]), entry[0])):
         rank = sum(heading.level == level for heading in note.headings)
-        if is_log or (len(found) >= LEAST_ENTRIES and len(found) >= LEAST_SHARE * rank):
-            for index, day in found:
-                heading = note.headings[index]
-                last = _section_end(note, index)
-                text = _short(heading.text)
-                yield Item(EPISODE, day.isoformat(), heading.line, last, text, "entry")
-            return
-    yield from blocks
+        if _are_log(list(found.values()), rank):
+            return found
+    return {}
 
 
-def _section_end(note: Note, index: int) -> int:
+def _are_log(days: Sequence[date], rank: int) -> bool:
+    """Whether dated entries, as they come, are those of a log.
+
+    rank: how many entries there are that could have been dated.
+    """
+    if len(days) < LEAST_ENTRIES or len(days) < LEAST_SHARE * rank:
+        return False
+    forth = sum(a <= b for a, b in pairwise(days))
+    back = sum(a >= b for a, b in pairwise(days))
+    return max(forth, back) >= LEAST_ORDER * (len(days) - 1)
+
+
+def _text_end(note: Note, index: int) -> int:
+    """The last line of a heading's own text, before any other heading or part of the note."""
     heading = note.headings[index]
+    after = len(note.line_starts)
+    if index + 1 < len(note.headings):
+        after = note.headings[index + 1].line - 1
+    part = bisect_right(note.parts, heading.start, key=lambda part: part.start) - 1
+    if part >= 0 and heading.start < note.parts[part].end:
+        after = min(after, bisect_left(note.line_starts, note.parts[part].end))
+    return _last_shown(note, heading.line - 1, after)
+
+
+def _section_end(note: Note, index: int, days: Mapping[int, date]) -> int:
+    """The last line of a section; a deeper heading of another day ends it too."""
+    heading, day = note.headings[index], days[index]
     following = index + 1
-    while following < len(note.headings) and note.headings[following].level > heading.level:
+    while (
+        following < len(note.headings)
+        and note.headings[following].level > heading.level
+        and days.get(following, day) == day
+    ):
         following += 1
     if following < len(note.headings):
         after = note.headings[following].line - 1
@@ -222,9 +301,6 @@ def _dated_blocks(note: Note, *, is_log: bool) -> Iterator[Item]:
     headings = [heading.line - 1 for heading in note.headings]
     for blocks in (lists, plain):
         dated = [(block, day) for block in blocks if (day := _entry_day(note, block)) is not None]
-        enough = len(dated) >= LEAST_ENTRIES and len(dated) >= LEAST_SHARE * len(blocks)
-        if not dated or not (is_log or enough):
-            continue
         starts = [block.first for block, _ in dated]
         entries: list[tuple[Block, date, int]] = []
         for number, (block, day) in enumerate(dated):
@@ -234,9 +310,14 @@ def _dated_blocks(note: Note, *, is_log: bool) -> Iterator[Item]:
                 following = bisect_right(headings, block.first)
                 after = headings[following] if following < len(headings) else len(note.line_starts)
                 after = min([after, *starts[number + 1 : number + 2]])
-            entries.append((block, day, _last_shown(note, block.first, after)))
-        # A list of nothing but links to notes that are named for a day is no log.
-        if is_log or any(_says_something(note, block, last) for block, _, last in entries):
+            last = _last_shown(note, block.first, after)
+            # A link to a note that is named for a day tells nothing itself.
+            if _says_something(note, block, last):
+                entries.append((block, day, last))
+        # A day with a line to itself is as good as a heading, whatever stands between two of them.
+        alone = blocks is plain and all(_ALONE.match(_line(note, b.first)) for b, _, _ in entries)
+        rank = len(entries) if alone else len(lists) + len(plain)
+        if entries and (is_log or _are_log([day for _, day, _ in entries], rank)):
             for block, day, last in entries:
                 text = _short(_line(note, block.first))
                 yield Item(EPISODE, day.isoformat(), block.first + 1, last, text, "entry")
@@ -245,7 +326,7 @@ def _dated_blocks(note: Note, *, is_log: bool) -> Iterator[Item]:
 
 def _says_something(note: Note, block: Block, last: int) -> bool:
     text = note.text[note.line_starts[block.first] : _line_end(note, last)]
-    return _LETTER.search(_LINK.sub("", text)) is not None
+    return _SHOWN.search(_LINK_OR_DAY.sub("", _MARKER.sub("", text, count=1))) is not None
 
 
 def _entry_day(note: Note, block: Block) -> date | None:
