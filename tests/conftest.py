@@ -6,12 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from vaultmem.index.update import stored_files
 from vaultmem.service.application import Clock, Memory, Progress, open_memory
 from vaultmem.service.operations.index import IndexReply, IndexRequest, index
 from vaultmem.service.operations.search import SearchRequest, search
 from vaultmem.service.settings import load_settings
+
+# The same examples in every run; `--hypothesis-profile=default` draws others.
+settings.register_profile("seeded", derandomize=True, database=None)
+settings.load_profile("seeded")
 
 # Long before any file of a test was written: every file is young, so every look reads its bytes.
 LONG_AGO_NS = int(datetime(2001, 9, 9, tzinfo=UTC).timestamp()) * 10**9

@@ -32,9 +32,9 @@ _DESTINATION = re.compile(
 )
 # What stands in place of code and of links: no blank, so that no tag begins behind it, and no
 # letter of any word, tag or key.
-_MASK = "\u2060"
+MASK = "\u2060"
 # A key is a few words: no sentence, no path, no code, no formula.
-_NO_KEY = rf"\[\](){{}}<>:|`\"#*~=$%.,;?!，。、；！？\\{_MASK}"
+_NO_KEY = rf"\[\](){{}}<>:|`\"#*~=$%.,;?!，。、；！？\\{MASK}"
 _KEY = rf"[^\s{_NO_KEY}_-][^\n{_NO_KEY}]{{0,58}}?"
 # What may follow the colons; names in a program are ASCII.
 _BEHIND = r"(?=[ \t]|\[\[|[^\W\x00-\x7f])"
@@ -79,7 +79,7 @@ def _masked(text: str, holes: Iterable[tuple[int, int]]) -> str:
     for start, end in holes:
         if start < at:
             continue
-        parts += (text[at:start], _MASK * (end - start))
+        parts += (text[at:start], MASK * (end - start))
         at = end
     parts.append(text[at:])
     return "".join(parts)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote
 
-from vaultmem.vault.inline import find_links
+from vaultmem.vault.inline import MASK, find_links
 from vaultmem.vault.links import VaultNames
 from vaultmem.vault.obsidian import LinkFormat
 from vaultmem.vault.paths import fold, is_note, vault_path
@@ -183,9 +183,10 @@ def _reads_as(
     """Whether `written` is one link, and leads to the target and its place."""
     if _NOT_IN_A_WIKILINK.search(written):
         return False
-    links, _ = find_links(written, (0,), 0)
+    links, rest = find_links(written, (0,), 0)
     read = [(names.resolve(link.target, source), link.subpath, link.embed) for link in links]
-    return read == [(target, place, embed)]
+    # A name that begins with a bracket would leave it outside.
+    return read == [(target, place, embed)] and not rest.strip(MASK)
 
 
 def _without_ending(path: str) -> str:
