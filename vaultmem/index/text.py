@@ -26,7 +26,8 @@ _UNSPACED = re.compile(
 _SYMBOLS = re.compile("[\u2000-\u206f\u2190-\u2bff\ufe00-\ufe0f\U0001f000-\U0001fbff]")
 # From the place where a CamelCase name gives itself away to its end; a word in capitals does the
 # same, and turns out to have one part.
-_CAMEL_REST = re.compile(r"[A-Za-z0-9][A-Z][A-Za-z0-9]*")
+# (Begins with the capital: few characters are one, and only there the expression is tried.)
+_CAMEL_REST = re.compile(r"[A-Z](?<=[A-Za-z0-9][A-Z])[A-Za-z0-9]*")
 # `PDFs` is one part, `HTTPServer` two.
 _CAMEL_PART = re.compile(r"[A-Z]{2,}s(?![A-Za-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 # Language names that lose their mark to the tokenizer, and the word people use instead.

@@ -59,7 +59,7 @@ def block_structure(text: str, line_starts: "Sequence[int]", skip_lines: int) ->
     if skip_lines:
         at = line_starts[skip_lines] if skip_lines < len(line_starts) else len(text)
         source = "\n" * skip_lines + text[at:]
-    if _DEEP_QUOTE.search(source):
+    if source.count(">") >= 20 and _DEEP_QUOTE.search(source):
         source = _DEEP_QUOTE.sub(_flattened, source)
     if not source.endswith("\n"):
         source += "\n"  # without it some quotations make the library fall over
@@ -80,7 +80,8 @@ def _markdown() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
     markdown = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table")
-    markdown.core.ruler.disable(["inline", "text_join"])
+    # Line ends are plain already, and what is inline is not asked for.
+    markdown.core.ruler.disable(["normalize", "inline", "text_join"])
     # Definitions of reference links stay visible text here, and are slow to parse by the thousand.
     markdown.block.ruler.disable(["reference"])
     markdown.block.ruler.before("table", "plain_paragraph", _plain_paragraph)
