@@ -4,11 +4,13 @@ The same function makes the rows that go in and the rows that come out again: FT
 copy of the text can forget a row only when told exactly what stood in it.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vaultmem.index.text import name_parts, prepare, prepare_plain
 from vaultmem.model.chunk import Chunk
+from vaultmem.model.note import Note
 
 # Bump when rows change, so that sidecars are rebuilt.
 DOCUMENTS_VERSION = 2
@@ -17,6 +19,9 @@ DOCUMENTS_VERSION = 2
 # (150 words of prose; fewer where links and code make words long) and two neighbours a side.
 WINDOW_PIECES = 220
 WINDOW_REACH = 2
+
+# A property longer than this is searched by its beginning; derived fields are cut, never refused.
+MAX_PROPERTY_CHARS = 200_000
 
 COLUMNS = ("title", "aliases", "headings", "tags", "properties", "path", "body")
 
@@ -41,6 +46,54 @@ class Documents:
     passages: tuple[Row, ...]  # COLUMNS
     windows: tuple[Row | None, ...]  # COLUMNS; None where the window is the passage
     note: Row  # COLUMNS
+
+
+def searched_fields(note: Note) -> SearchedFields:
+    """What is searched of a note besides its passages."""
+    title = note.title if note.title == note.name else f"{note.title}\n{note.name}"
+    if note.frontmatter.valid:
+        properties = "\n".join(_property_texts(note))
+    else:
+        properties = note.frontmatter.text  # broken YAML is still text somebody remembers
+    return SearchedFields(
+        path=note.path,
+        title=title,
+        aliases="\n".join(note.aliases),
+        tags=" ".join(note.tags),
+        properties=properties[:MAX_PROPERTY_CHARS],
+    )
+
+
+_NUMBER = re.compile(r"(?<![\w.])[-+.]?\d[\w.+-]*")
+
+
+def _property_texts(note: Note) -> Iterator[str]:
+    """`key value` lines of everything that has no column of its own."""
+    # What is a title, an alias or a tag has one; a value there that is none is text all the same.
+    taken = {note.title, *note.aliases, *note.tags}
+    written = note.frontmatter.text
+    respelt = False
+    for name, value in _leaves(note.frontmatter.properties):
+        named = isinstance(value, str) and name.lower() in ("title", "aliases", "tags")
+        if named and {str(value).strip(), str(value).strip().lstrip("#")} & taken:
+            continue
+        yield f"{name} {value}"
+        respelt = respelt or (isinstance(value, int | float) and str(value) not in written)
+    if respelt:
+        # `01234` is a number to YAML and a postal code to the person who looks for it.
+        yield " ".join(_NUMBER.findall(written))
+
+
+def _leaves(properties: object, name: str = "") -> Iterator[tuple[str, object]]:
+    """(dotted name, value) of everything that is no list and no mapping."""
+    if isinstance(properties, dict):
+        for key, value in properties.items():
+            yield from _leaves(value, f"{name} {key}".strip())
+    elif isinstance(properties, list):
+        for value in properties:
+            yield from _leaves(value, name)
+    elif properties is not None:
+        yield name, properties
 
 
 def documents(fields: SearchedFields, chunks: Sequence[Chunk]) -> Documents:

@@ -1,19 +1,26 @@
 """From a delta to rows: one transaction per note, its hash stamped in the same one."""
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import apsw
 
-from vaultmem.index.documents import COLUMNS, Documents, Row, SearchedFields, documents
+from vaultmem.index.documents import (
+    COLUMNS,
+    Documents,
+    Row,
+    SearchedFields,
+    documents,
+    searched_fields,
+)
+from vaultmem.index.links import link_row
 from vaultmem.index.store import Sidecar
 from vaultmem.index.vectors import embedded_hash, forget_centroid, speaks
 from vaultmem.model.chunk import Chunk
 from vaultmem.model.delta import FileState, StoredFile
-from vaultmem.model.note import Item, Link, Note, Problem
-from vaultmem.vault.links import VaultNames, affected_keys, link_key
+from vaultmem.model.note import Item, Note, Problem
+from vaultmem.vault.links import VaultNames
 from vaultmem.vault.paths import fold, vault_path
 
 # One encoder for all rows: making one anew costs three times what it then does.
@@ -21,9 +28,6 @@ _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 # What a batch of commits counts as one note; a long note fills it faster.
 NOTE_CHARS = 10_000
-
-# A property longer than this is searched by its beginning; derived fields are cut, never refused.
-MAX_PROPERTY_CHARS = 200_000
 
 
 # Small tables with rows of a note, replaced whole.
@@ -65,7 +69,7 @@ def put_note(sidecar: Sidecar, entry: Entry, names: VaultNames) -> Written:
     note = entry.note
     with sidecar.transaction(weight=1 + len(note.text) // NOTE_CHARS) as db:
         old = _load(db, entry.replaces or note.path) if entry.known else None
-        fields = _searched(note)
+        fields = searched_fields(note)
         note_id = _put_row(db, entry, fields, old)
         new = documents(fields, entry.chunks)
         reused = _put_chunks(db, note_id, entry, new, old)
@@ -119,39 +123,6 @@ def put_files(sidecar: Sidecar, known: frozenset[str], files: frozenset[str]) ->
     with sidecar.transaction() as db:
         db.executemany("DELETE FROM file WHERE path = ?", [(path,) for path in sorted(gone)])
         db.executemany("INSERT INTO file (path) VALUES (?)", [(path,) for path in sorted(come)])
-
-
-# Set while links may be out of date; found set at the start of a run, that run's predecessor died.
-_RELINKING = "relinking"
-
-
-def announce_relink(sidecar: Sidecar) -> bool:
-    """Say that links are about to go out of date; True when they may be so already."""
-    before = sidecar.meta(_RELINKING) is not None
-    if not before:
-        with sidecar.transaction():
-            sidecar.set_meta(_RELINKING, "yes")
-    return before
-
-
-def must_relink(sidecar: Sidecar) -> bool:
-    """Whether an earlier run ended before it had resolved the links that it affected."""
-    return sidecar.meta(_RELINKING) is not None
-
-
-def relink(sidecar: Sidecar, paths: Iterable[str] | None, names: VaultNames) -> None:
-    """Resolve again the links whose meaning depends on whether these files exist.
-
-    paths: files that came, went or moved; None for every link.
-    """
-    with sidecar.transaction() as db:
-        if paths is None:
-            keys = [key for (key,) in db.execute("SELECT DISTINCT key FROM link")]
-        else:
-            keys = sorted({key for path in paths for key in affected_keys(path)})
-        for key in keys:
-            _relink(db, key, names)
-        db.execute("DELETE FROM meta WHERE key = ?", (_RELINKING,))
 
 
 def put_scan_problems(sidecar: Sidecar, problems: Sequence[Problem]) -> None:
@@ -215,53 +186,6 @@ def _load(db: apsw.Connection, path: str) -> _Stored | None:
         )
     fields = SearchedFields(**json.loads(searched))
     return _Stored(note_id, tuple(ids), tuple(chunks), documents(fields, chunks))
-
-
-def _searched(note: Note) -> SearchedFields:
-    title = note.title if note.title == note.name else f"{note.title}\n{note.name}"
-    if note.frontmatter.valid:
-        properties = "\n".join(_property_texts(note))
-    else:
-        properties = note.frontmatter.text  # broken YAML is still text somebody remembers
-    return SearchedFields(
-        path=note.path,
-        title=title,
-        aliases="\n".join(note.aliases),
-        tags=" ".join(note.tags),
-        properties=properties[:MAX_PROPERTY_CHARS],
-    )
-
-
-_NUMBER = re.compile(r"(?<![\w.])[-+.]?\d[\w.+-]*")
-
-
-def _property_texts(note: Note) -> Iterator[str]:
-    """`key value` lines of everything that has no column of its own."""
-    # What is a title, an alias or a tag has one; a value there that is none is text all the same.
-    taken = {note.title, *note.aliases, *note.tags}
-    written = note.frontmatter.text
-    respelt = False
-    for name, value in _leaves(note.frontmatter.properties):
-        named = isinstance(value, str) and name.lower() in ("title", "aliases", "tags")
-        if named and {str(value).strip(), str(value).strip().lstrip("#")} & taken:
-            continue
-        yield f"{name} {value}"
-        respelt = respelt or (isinstance(value, int | float) and str(value) not in written)
-    if respelt:
-        # `01234` is a number to YAML and a postal code to the person who looks for it.
-        yield " ".join(_NUMBER.findall(written))
-
-
-def _leaves(properties: object, name: str = "") -> Iterator[tuple[str, object]]:
-    """(dotted name, value) of everything that is no list and no mapping."""
-    if isinstance(properties, dict):
-        for key, value in properties.items():
-            yield from _leaves(value, f"{name} {key}".strip())
-    elif isinstance(properties, list):
-        for value in properties:
-            yield from _leaves(value, name)
-    elif properties is not None:
-        yield name, properties
 
 
 def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _Stored | None) -> int:
@@ -435,7 +359,7 @@ def _put_details(
             "INSERT INTO link (note, ordinal, target, subpath, display, embed, line, property, "
             "key, exact, resolved) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
-                _link_row(note_id, ordinal, link, note.path, names)
+                link_row(note_id, ordinal, link, note.path, names)
                 for ordinal, link in enumerate(note.links)
             ],
         )
@@ -477,40 +401,3 @@ def _put_details(
             "INSERT INTO problem (note, ordinal, line, code, message) VALUES (?, ?, ?, ?, ?)",
             [(note_id, n, p.line, p.code, p.message) for n, p in enumerate(note.problems)],
         )
-
-
-def _link_row(
-    note_id: int, ordinal: int, link: Link, source: str, names: VaultNames
-) -> tuple[object, ...]:
-    return (
-        note_id,
-        ordinal,
-        link.target,
-        link.subpath,
-        link.display,
-        int(link.embed),
-        link.line,
-        link.key,
-        link_key(link.target),
-        int(link.exact),
-        _resolve(names, link.target, source, exact=link.exact),
-    )
-
-
-def _resolve(names: VaultNames, target: str, source: str, *, exact: bool) -> str | None:
-    # A leading slash asks for that very path, and for no other file of its name.
-    return names.resolve(f"/{target}" if exact else target, source)
-
-
-def _relink(db: apsw.Connection, key: str, names: VaultNames) -> None:
-    rows = db.execute(
-        "SELECT link.note, link.ordinal, link.target, link.exact, link.resolved, note.path "
-        "FROM link JOIN note ON note.id = link.note WHERE link.key = ?",
-        (key,),
-    ).fetchall()
-    changed = [
-        (now, note_id, ordinal)
-        for note_id, ordinal, target, exact, resolved, source in rows
-        if (now := _resolve(names, str(target), str(source), exact=bool(exact))) != resolved
-    ]
-    db.executemany("UPDATE link SET resolved = ? WHERE note = ? AND ordinal = ?", changed)

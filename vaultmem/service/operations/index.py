@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 
+from vaultmem.index.links import announce_relink, must_relink, relink
 from vaultmem.index.lock import writer_lock
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.store import Sidecar, create, make_folder, sidecar_errors
 from vaultmem.index.update import (
     Entry,
-    announce_relink,
-    must_relink,
     put_files,
     put_note,
     put_scan_problems,
-    relink,
     remove_note,
     stored_files,
     touch,
