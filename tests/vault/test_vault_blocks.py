@@ -1,10 +1,18 @@
 """The block structure of a note: which lines are headings, code, lists and tables."""
 
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
 
 from vaultmem.model.note import Block
+from vaultmem.vault import blocks
 from vaultmem.vault.blocks import Structure, block_structure
 from vaultmem.vault.parse import line_offsets
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 
 def structure(text: str, skip_lines: int = 0) -> Structure:
@@ -125,3 +133,95 @@ def test_text_nested_deeper_than_most_parsers_go_is_still_found() -> None:
 )
 def test_lines_of_code_are_known(text: str, code: tuple[tuple[int, int], ...]) -> None:
     assert structure(text).code == code
+
+
+# A paragraph that is seen to be one by its first characters
+
+
+SAMPLE = Path(__file__).resolve().parents[2] / "sample_vault"
+PIECES = (
+    *(
+        "a",
+        "text here",
+        "é",
+        "**b**",
+        "_i_",
+        "`c`",
+        "$$",
+        "%%",
+        "\\- e",
+        ": d",
+        "=x",
+        "1986",
+        "2\\.",
+    ),
+    *(
+        "- ",
+        "* ",
+        "+ ",
+        "-",
+        "*",
+        "- [ ] t",
+        "- - ",
+        "-  wide",
+        "-\t",
+        "   - in",
+        "    - c",
+        "     - deep",
+    ),
+    *("1. q", "12) r", "3.", "> ", ">", "# H", "#", "#no", "---", "===", "* * *", "___", "--"),
+    *("| a | b |", "|---|---|", "a | b", "- | -", "- -|-", ":-:|:-:", "--|--", "* | *"),
+    *("```", "~~~", "<div>", "</div>", "<!-- c", "    code", "\t", "  ", "    ", "[l]: u"),
+    *("\n", "\n", "\n", "\n\n", "- x\n", "text\n- x\n", "text\n  - y\n", "a\n* b\n"),
+)
+
+
+def block_tokens(markdown: "MarkdownIt", text: str) -> list[tuple[object, ...]]:
+    """What the tokens say that anybody asks for: of texts, those of headings alone."""
+    tokens = markdown.parse(text)
+    before = ["", *(token.type for token in tokens)]
+    return [
+        (token.type, token.map, token.level, token.hidden, token.tag)
+        + ((token.content,) if opener == "heading_open" else ())
+        for token, opener in zip(tokens, before, strict=False)
+    ]
+
+
+def random_texts(count: int) -> list[str]:
+    draw = random.Random(20261130)
+    return [
+        "".join(
+            draw.choice(PIECES) + "\n" * (draw.random() < 0.5) for _ in range(draw.randrange(1, 16))
+        )
+        for _ in range(count)
+    ]
+
+
+@pytest.fixture
+def parsers() -> tuple["MarkdownIt", "MarkdownIt"]:
+    """The parser of notes, and the same without the look at first characters."""
+    quick, whole = blocks._markdown.__wrapped__(), blocks._markdown.__wrapped__()
+    whole.block.ruler.disable("plain_paragraph")
+    return quick, whole
+
+
+def test_the_look_at_first_characters_changes_no_structure(
+    parsers: tuple["MarkdownIt", "MarkdownIt"],
+) -> None:
+    quick, whole = parsers
+    notes = [path.read_text("utf-8") for path in sorted(SAMPLE.rglob("*.md"))]
+    assert len(notes) > 50
+
+    for text in [*notes, *random_texts(3000)]:
+        assert block_tokens(quick, text) == block_tokens(whole, text), text
+
+
+def test_the_look_at_first_characters_is_enough_for_most_paragraphs(
+    parsers: tuple["MarkdownIt", "MarkdownIt"],
+) -> None:
+    quick, whole = parsers
+    text = "one\ntwo\n\n- three\n- four\n\nfive\n- six\n"
+
+    # What was seen at a look has kept no content.
+    assert [t.content for t in quick.parse(text) if t.type == "inline"] == [""] * 5
+    assert all(t.content for t in whole.parse(text) if t.type == "inline")

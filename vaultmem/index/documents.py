@@ -13,7 +13,7 @@ from vaultmem.model.chunk import Chunk
 from vaultmem.model.note import Note
 
 # Bump when rows change, so that sidecars are rebuilt.
-DOCUMENTS_VERSION = 2
+DOCUMENTS_VERSION = 3
 
 # A window is the passage with its neighbours, while all of it stays within this many word pieces
 # (150 words of prose; fewer where links and code make words long) and two neighbours a side.
@@ -71,17 +71,19 @@ def _property_texts(note: Note) -> Iterator[str]:
     """`key value` lines of everything that has no column of its own."""
     # What is a title, an alias or a tag has one; a value there that is none is text all the same.
     taken = {note.title, *note.aliases, *note.tags}
-    written = note.frontmatter.text
-    respelt = False
+    numbers: set[str] = set()
     for name, value in _leaves(note.frontmatter.properties):
         named = isinstance(value, str) and name.lower() in ("title", "aliases", "tags")
         if named and {str(value).strip(), str(value).strip().lstrip("#")} & taken:
             continue
         yield f"{name} {value}"
-        respelt = respelt or (isinstance(value, int | float) and str(value) not in written)
-    if respelt:
-        # `01234` is a number to YAML and a postal code to the person who looks for it.
-        yield " ".join(_NUMBER.findall(written))
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            numbers.add(str(value))
+    if numbers:
+        written = _NUMBER.findall(note.frontmatter.text)
+        if not numbers.issubset(written):
+            # `01234` is a number to YAML and a postal code to the person who looks for it.
+            yield " ".join(written)
 
 
 def _leaves(properties: object, name: str = "") -> Iterator[tuple[str, object]]:

@@ -338,7 +338,7 @@ def _key_spans(text: str) -> dict[str, tuple[int, int]]:
     key, start, at = None, 0, 0
     for line in text.split("\n"):
         name, colon, _ = line.partition(":")
-        if colon and not line[:1].isspace():
+        if colon and not line[:1].isspace() and not line.startswith("- "):
             if key is not None:
                 spans.setdefault(key, (start, at))
             key, start = name.strip(" \t\"'"), at
