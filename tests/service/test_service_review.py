@@ -331,3 +331,59 @@ def test_a_backlink_by_an_arrow_tells_where_it_comes_from(indexed: Open) -> None
     links = {note: related(memory, RelatedRequest(note)).links for note in "AB"}
     assert [(k.via, k.resolved) for k in links["A"]] == [("Board.canvas", "B.md")]
     assert links["B"] == ()
+
+
+# Kinds and days
+
+
+def test_a_passage_of_the_kind_of_its_note_has_the_day_of_the_note(indexed: Open) -> None:
+    text = "---\ntype: decision\ndate: 2026-04-01\n---\nWAL.\n\nlesson:: (2026-09-01) cat\n"
+    memory = indexed({"D.md": text})
+
+    assert ask(memory, "kind:decision after:2026-06").hits == ()
+    days = [(h.kind, h.date) for h in ask(memory, "kind:decision", passages=True).hits]
+    assert days == [("decision", "2026-04-01")] * 2
+    assert [h.date for h in ask(memory, "kind:lesson after:2026-06").hits] == ["2026-09-01"]
+
+
+def test_entries_are_listed_newest_first_whatever_stands_in_them(indexed: Open) -> None:
+    memory = indexed(
+        {
+            "Log.md": "## 2026-05-03\n\nrain\n\n- decision:: (2026-06-01) tiger\n",
+            "Work log.md": "## 2026-05-20\n\nsun\n",
+        }
+    )
+
+    days = [hit.date for hit in ask(memory, "kind:episode", passages=True).hits]
+    assert days == ["2026-05-20", "2026-05-03", "2026-05-03"]
+
+
+def test_a_log_with_a_line_a_day_has_an_entry_a_line(indexed: Open) -> None:
+    memory = indexed(
+        {"Garden log.md": "2026-05-03: apples\n2026-05-04: pears\n2026-05-05: plums\n"}
+    )
+
+    (hit,) = ask(memory, "plums", kinds=("episode",), after="2026-05-05").hits
+    assert (hit.date, hit.lines) == ("2026-05-05", (3, 3))
+    earlier = ask(memory, "plums", before="2026-05-04", passages=True).hits
+    assert (3, 3) not in [hit.lines for hit in earlier]
+
+
+def test_a_callout_may_name_its_day_in_a_field(indexed: Open) -> None:
+    memory = indexed({"a.md": "> [!decision] Use WAL\n> date:: 2026-05-03\n> why\n"})
+
+    assert [hit.date for hit in ask(memory, "kind:decision").hits] == ["2026-05-03"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("h | k\n--|--\nx | [[Nick]]\n", "[[Nicholas\\|Nick]]"),
+        ("| no table [[Nick]]\n", "[[Nicholas|Nick]]"),
+        ("[[Nick|a]] and [[Nick|b]]\n", "[[Nicholas|a]]"),
+    ],
+)
+def test_the_bar_of_a_link_is_escaped_in_tables_alone(indexed: Open, text: str, fix: str) -> None:
+    memory = indexed({"Nicholas.md": NICHOLAS, "source.md": text})
+
+    assert dead(memory)[0].fix == fix

@@ -310,3 +310,26 @@ def test_a_drawing_without_a_fence_is_no_text() -> None:
     found = note(f"{PROPERTIES}{OLD_WARNING}# Text Elements\nseen ^a\n\n# Drawing\n{data}\n%%")
 
     assert searched(found) == "seen ^a"
+
+
+def drawn(back: str, elements: str = "") -> str:
+    source = (
+        PROPERTIES + WARNING + back + "\n# Excalidraw Data\n\n## Text Elements\n" + elements
+        + '\n%%\n## Drawing\n```json\n{"type": "excalidraw"}\n```\n%%\n'
+    )  # fmt: skip
+    return "\n".join(
+        chunk.text for chunk in chunk_note(parse("a.md", source.encode()), max_pieces=180)
+    )
+
+
+def test_a_warning_of_the_persons_own_is_their_text() -> None:
+    assert "call Bob" in drawn("==⚠ Attention== call Bob\n")
+    assert "EXCALIDRAW VIEW" not in drawn("==⚠ Attention== call Bob\n")
+
+
+def test_a_text_element_may_begin_with_the_plugins_words() -> None:
+    found = drawn("", "## Embedded Files\nplan of the attic ^a2\n\nthe end ^a3\n")
+
+    assert "attic" in found
+    assert "the end" in found
+    assert "excalidraw" not in found

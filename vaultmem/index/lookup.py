@@ -24,6 +24,8 @@ class Scope:
     passages: str  # selects the ids of the passages
     parameters: tuple[object, ...]  # of either
     whole: bool = True  # every passage of such a note may answer
+    day: str = "coalesce(c.date, n.date)"  # of a passage, as what was asked for
+    day_parameters: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,9 @@ def _cut(ranked: Iterable[tuple[int, float]], limit: int) -> list[tuple[int, flo
     return kept
 
 
+_ITEM_DAY = "SELECT i.date FROM chunk_item i WHERE i.chunk = c.id AND"
+
+
 def _by_kind_and_day(filters: Filters, notes: str, parameters: tuple[object, ...]) -> Scope:
     """The scope of a filter that passages answer for themselves where they are items.
 
@@ -84,10 +89,21 @@ def _by_kind_and_day(filters: Filters, notes: str, parameters: tuple[object, ...
         return "".join(f" AND {day} {order} ?" for _, order in given)
 
     plain = f"SELECT n.id FROM note n WHERE {among}{of_kind}{in_time('n.date')}"
+    # For the kind of its note, a passage has the day of an entry, and of no other item.
+    entry = f"coalesce(({_ITEM_DAY} i.kind = 'episode' ORDER BY i.ordinal LIMIT 1), n.date)"
+    own = entry if kinds else "coalesce(c.date, n.date)"
     items = [
         f"FROM chunk c JOIN note n ON n.id = c.note WHERE c.items > 0 AND {among}{of_kind}"
-        + in_time("coalesce(c.date, n.date)")
+        + in_time(own)
     ]
+    day = own
+    if kinds:
+        asked = f"i.kind IN ({marks}) ORDER BY i.ordinal LIMIT 1"
+        day = (
+            "CASE WHEN c.items = 0 THEN n.date "
+            f"WHEN EXISTS ({_ITEM_DAY} {asked}) THEN coalesce(({_ITEM_DAY} {asked}), n.date) "
+            f"ELSE {entry} END"
+        )
     if kinds:
         items.append(
             "FROM chunk_item i CROSS JOIN chunk c ON c.id = i.chunk JOIN note n ON n.id = c.note "
@@ -107,6 +123,8 @@ def _by_kind_and_day(filters: Filters, notes: str, parameters: tuple[object, ...
         ),
         (*every, *every, *of_items),
         whole=False,
+        day=day,
+        day_parameters=(*kinds, *kinds),
     )
 
 
@@ -239,8 +257,8 @@ class Lookup(NoteRows):
             "SELECT c.id, c.note FROM chunk c JOIN note n ON n.id = c.note "
             f"WHERE c.id IN ({scope.passages}) "
             + ("" if passages or not scope.whole else "AND c.ordinal = 0 ")
-            + "ORDER BY coalesce(c.date, n.date) DESC, n.path, c.ordinal",
-            scope.parameters,
+            + f"ORDER BY {scope.day} DESC, n.path, c.ordinal",
+            (*scope.parameters, *scope.day_parameters),
         ):
             found.setdefault(chunk if passages else note, (chunk, note))
         return list(found.values())

@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
-from vaultmem.index.store import Sidecar, stored_meta
+from vaultmem.index.store import Sidecar, sidecar_errors, stored_meta
 from vaultmem.vault.obsidian import LinkFormat, ObsidianSettings, read_obsidian
 
 _KEY = "obsidian"
@@ -22,20 +22,29 @@ _FILES = {
 
 
 def current_settings(vault: Path, folder: Path) -> ObsidianSettings:
-    """The settings of a vault. folder: of its sidecar, which remembers those of the last run."""
+    """The settings of a vault. folder: of its sidecar, which remembers those of the last run.
+
+    Raises SidecarBusy and SidecarUnavailable when what they last said is asked for in vain.
+    """
     now = read_obsidian(vault)
     broken = [problem.path.rpartition("/")[2] for problem in now.problems]
     if not broken:
         return now
-    last = _load(stored_meta(folder, _KEY))
+    with sidecar_errors(folder):
+        last = _load(stored_meta(folder, _KEY))
     if last is None:
         return now
     kept = {name: getattr(last, name) for file in broken for name in _FILES.get(file, ())}
     problems = tuple(
-        replace(problem, message=f"{problem.message} What it said last is used until then.")
-        for problem in now.problems
+        replace(
+            problem,
+            message=f"Obsidian's {file} cannot be read just now; what it said last still holds.",
+        )
+        for problem, file in zip(now.problems, broken, strict=True)
     )
-    return replace(now, **kept, problems=problems)
+    # They come from these files all the same.
+    read = now.read | {f"{now.folder}/{file}" for file in broken if file in _FILES}
+    return replace(now, **kept, read=read, problems=problems)
 
 
 def remember_settings(sidecar: Sidecar, settings: ObsidianSettings) -> None:

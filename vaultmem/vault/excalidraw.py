@@ -22,10 +22,14 @@ _DRAWING = re.compile(
     r"^#{1,6}[ \t]+Drawing[ \t]*\n[ \t\n]*(?:(`{3,}|~{3,})(?:compressed-)?json[^\n]*$|\{\")",
     re.MULTILINE | re.IGNORECASE,
 )
+# What stands below them is named by keys; a text element of these words is not.
 _OTHER = re.compile(
-    r"^#{1,6}[ \t]+(?:Element Links|Embedded Files)[ \t]*$", re.MULTILINE | re.IGNORECASE
+    r"^#{1,6}[ \t]+(?:Element Links|Embedded Files)[ \t]*$"
+    r"(?=\s*(?:\Z|#{1,6}[ \t]|%%|[\w-]+:[ \t]))",
+    re.MULTILINE | re.IGNORECASE,
 )
-_WARNING = re.compile(r"^==⚠[^\n]*", re.MULTILINE)
+# A person may highlight a warning of their own: the plugin's names its view.
+_WARNING = re.compile(r"^==⚠[^\n]{0,40}\bEXCALIDRAW VIEW\b[^\n]*", re.MULTILINE)
 
 
 def drawing_parts(path: str, frontmatter: Frontmatter, text: str) -> tuple[Part, ...] | None:

@@ -48,10 +48,11 @@ _ENTRY = re.compile(
     rf"(?:\[?{_DAY}|\[\[{_DAY}(?=[\]|#]))"
 )
 # The day that an item gives itself: before its text, alone but for a word (`on …`), behind the
-# text in brackets, or in a field. Any other is what the text is about: `postpone it to 2026-09-01`.
+# text in brackets, or in a field `date::`. Any other is what the text is about: `postpone it to
+# 2026-09-01`.
 _OWN = re.compile(
     rf"^\W{{0,8}}{_DAY}|^\W{{0,8}}\w{{1,12}}\W{{1,3}}{_DAY}\W*$|\(\W{{0,8}}{_DAY}\W*$"
-    rf"|[\[(]date::[ \t]*{_DAY}",
+    rf"|(?<![\w:-])date::[ \t]*(?:\[\[)?{_DAY}",
     re.IGNORECASE,
 )
 _MARKER = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[.\][ \t]+)?")
@@ -297,7 +298,10 @@ def _section_end(note: Note, index: int, days: Mapping[int, date]) -> int:
 def _dated_blocks(note: Note, *, is_log: bool) -> Iterator[Item]:
     """List items of the first rank, or paragraphs with what follows, that begin with a day."""
     lists = [block for block in note.blocks if block.kind == "item" and block.depth == 1]
-    plain = [block for block in note.blocks if block.kind == "paragraph" and block.depth == 0]
+    paragraphs = [block for block in note.blocks if block.kind == "paragraph" and block.depth == 0]
+    plain = (
+        [part for block in paragraphs for part in _by_day(note, block)] if is_log else paragraphs
+    )
     headings = [heading.line - 1 for heading in note.headings]
     for blocks in (lists, plain):
         dated = [(block, day) for block in blocks if (day := _entry_day(note, block)) is not None]
@@ -324,13 +328,24 @@ def _dated_blocks(note: Note, *, is_log: bool) -> Iterator[Item]:
             return
 
 
+def _by_day(note: Note, block: Block) -> Iterator[Block]:
+    """A paragraph cut before each of its lines that begins with a day: one line for each day."""
+    rows = range(block.first + 1, block.after)
+    starts = [row for row in rows if _day_of_line(_line(note, row)) is not None]
+    for first, after in pairwise((block.first, *starts, block.after)):
+        yield Block(block.kind, block.depth, first, after)
+
+
 def _says_something(note: Note, block: Block, last: int) -> bool:
     text = note.text[note.line_starts[block.first] : _line_end(note, last)]
     return _SHOWN.search(_LINK_OR_DAY.sub("", _MARKER.sub("", text, count=1))) is not None
 
 
 def _entry_day(note: Note, block: Block) -> date | None:
-    line = _line(note, block.first)
+    return _day_of_line(_line(note, block.first))
+
+
+def _day_of_line(line: str) -> date | None:
     found = _ENTRY.match(line)
     return day_in(found.group()) if found else None
 

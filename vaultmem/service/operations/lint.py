@@ -1,7 +1,7 @@
 """lint: links that lead nowhere or could mean several notes, orphans, notes with faults."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vaultmem.index.lookup import Lookup
@@ -10,11 +10,12 @@ from vaultmem.model.note import Problem, note_name
 from vaultmem.service.application import Memory
 from vaultmem.service.operations.related import lines_of
 from vaultmem.service.refresh import make_ready
+from vaultmem.vault.blocks import block_structure
 from vaultmem.vault.frontmatter import read_frontmatter
 from vaultmem.vault.links import VaultNames
 from vaultmem.vault.linktext import markdown_link_text, wikilink_text
 from vaultmem.vault.obsidian import ObsidianSettings
-from vaultmem.vault.parse import readable
+from vaultmem.vault.parse import line_offsets, readable
 from vaultmem.vault.paths import fold, vault_path
 from vaultmem.vault.read import Door
 
@@ -22,6 +23,7 @@ MAX_SUGGESTIONS = 3
 
 _ATTACHMENT = re.compile(r"\.(?=\d*[a-z])[a-z0-9]{2,4}$")
 _NUMBER = re.compile(r"\d+")
+_WIKILINK = re.compile(r"\[\[[^\]\n]*\]\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +92,31 @@ def _unresolved(memory: Memory, lookup: Lookup, names: VaultNames) -> tuple[Unre
     obsidian = memory.obsidian
     suggested = _Suggestions(lookup)
     unresolved: list[Unresolved] = []
-    at, lines = "", list[str]()
+    at, rows = "", set[int]()
     with Door(memory.vault) as door:
         for link in lookup.unresolved_links():
             owners = () if link.exact else suggested.owners(link.target)
             fix = None
             if len(owners) == 1:
                 if link.path != at:
-                    at, lines = link.path, lines_of(memory, lookup, door, link.path)
-                line = lines[link.line - 1] if link.line <= len(lines) else ""
-                in_table = line.lstrip(" \t>").startswith("|")
+                    at, rows = link.path, _table_rows(lines_of(memory, lookup, door, link.path))
+                in_table = link.line - 1 in rows
                 fix = _written(names, link, owners[0], obsidian, in_table=in_table)
             paths = owners or suggested.near(link.target, link.path)
             unresolved.append(Unresolved(link.path, link.line, link.target, paths, fix))
     return tuple(unresolved)
+
+
+def _table_rows(lines: Sequence[str]) -> set[int]:
+    """The rows (0-based) of a note's tables; their lines need not begin with a bar."""
+    if not any("|" in _WIKILINK.sub("", line) for line in lines):
+        return set()
+    text = "\n".join(lines)
+    starts = line_offsets(text)
+    skip = read_frontmatter("", text)[0].lines
+    blocks = block_structure(text, starts, skip).blocks
+    tables = [block for block in blocks if block.kind == "table"]
+    return {row for table in tables for row in range(table.first, table.after)}
 
 
 def _written(

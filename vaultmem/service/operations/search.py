@@ -16,6 +16,7 @@ from vaultmem.service.application import Memory
 from vaultmem.service.meaning import open_meaning
 from vaultmem.service.refresh import make_ready
 from vaultmem.service.uri import obsidian_uri
+from vaultmem.vault.items import EPISODE
 from vaultmem.vault.parse import readable
 from vaultmem.vault.read import Door
 
@@ -158,15 +159,22 @@ def _hits(
 
 
 def _kind_and_day(note: FoundNote, chunk: FoundChunk, filters: Filters) -> tuple[str, str | None]:
-    """Those of the item that was asked for; else of the note or the innermost item."""
+    """Those of the item that was asked for; else of the note or the innermost item.
+
+    As one of its note's kind, a passage has the day of its entry; what a lesson in a decision
+    names is not the day of the decision.
+    """
     asked = {kind.lower() for kind in filters.kinds}
     for kind, day in chunk.items:
         if kind in asked:
             return kind, day or note.date
-    day = chunk.items[0][1] if chunk.items else None
-    if not chunk.items or note.kind in asked:
-        return note.kind, day or note.date
-    return chunk.items[0][0], day or note.date
+    if note.kind in asked:
+        entry = next((day for kind, day in chunk.items if kind == EPISODE), None)
+        return note.kind, entry or note.date
+    if not chunk.items:
+        return note.kind, note.date
+    kind, day = chunk.items[0]
+    return kind, day or note.date
 
 
 def _current_text(memory: Memory, door: Door, note: FoundNote) -> str | None:
