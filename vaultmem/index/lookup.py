@@ -13,6 +13,7 @@ import apsw
 from vaultmem.index.rows import NoteRows
 from vaultmem.index.text import TOKENIZER_ARGUMENTS
 from vaultmem.model.query import Filters, Word
+from vaultmem.vault.items import EPISODE
 from vaultmem.vault.paths import fold, vault_path
 
 
@@ -67,6 +68,7 @@ def _cut(ranked: Iterable[tuple[int, float]], limit: int) -> list[tuple[int, flo
     return kept
 
 
+# The day of an item that passage `c` is part of; what follows tells which.
 _ITEM_DAY = "SELECT i.date FROM chunk_item i WHERE i.chunk = c.id AND"
 
 
@@ -90,7 +92,7 @@ def _by_kind_and_day(filters: Filters, notes: str, parameters: tuple[object, ...
 
     plain = f"SELECT n.id FROM note n WHERE {among}{of_kind}{in_time('n.date')}"
     # For the kind of its note, a passage has the day of an entry, and of no other item.
-    entry = f"coalesce(({_ITEM_DAY} i.kind = 'episode' ORDER BY i.ordinal LIMIT 1), n.date)"
+    entry = f"coalesce(({_ITEM_DAY} i.kind = '{EPISODE}' ORDER BY i.ordinal LIMIT 1), n.date)"
     own = entry if kinds else "coalesce(c.date, n.date)"
     items = [
         f"FROM chunk c JOIN note n ON n.id = c.note WHERE c.items > 0 AND {among}{of_kind}"
@@ -104,7 +106,6 @@ def _by_kind_and_day(filters: Filters, notes: str, parameters: tuple[object, ...
             f"WHEN EXISTS ({_ITEM_DAY} {asked}) THEN coalesce(({_ITEM_DAY} {asked}), n.date) "
             f"ELSE {entry} END"
         )
-    if kinds:
         items.append(
             "FROM chunk_item i CROSS JOIN chunk c ON c.id = i.chunk JOIN note n ON n.id = c.note "
             f"WHERE i.kind IN ({marks}) AND {among}" + in_time("coalesce(i.date, n.date)")
