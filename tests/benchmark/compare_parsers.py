@@ -42,8 +42,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from vaultmem.vault.ignore import load_rules
+from vaultmem.vault.ignore import compile_rules
 from vaultmem.vault.links import VaultNames
+from vaultmem.vault.obsidian import read_obsidian
 from vaultmem.vault.parse import parse
 from vaultmem.vault.paths import fold, is_note, vault_path
 from vaultmem.vault.scan import scan
@@ -110,7 +111,7 @@ class Disagreement(NamedTuple):
 
 def read_ours(vault: Path) -> tuple[Reading, frozenset[str]]:
     """What vaultmem sees, and the notes that Obsidian's settings exclude."""
-    rules, _ = load_rules(vault, ())
+    rules, _ = compile_rules(read_obsidian(vault), ())
     snapshot = scan(vault, rules, max_note_bytes=MAX_NOTE_BYTES)
     names = VaultNames(sorted({*snapshot.notes, *snapshot.files}))
     notes: dict[str, SeenNote] = {}

@@ -28,7 +28,7 @@ from vaultmem.service.application import open_memory
 from vaultmem.service.operations.search import SearchRequest, search
 from vaultmem.service.settings import load_settings
 from vaultmem.vault.chunk import chunk_note
-from vaultmem.vault.ignore import load_rules
+from vaultmem.vault.ignore import compile_rules
 from vaultmem.vault.inline import markdown_link
 from vaultmem.vault.links import VaultNames
 from vaultmem.vault.linktext import (
@@ -77,7 +77,7 @@ class Vault:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        rules, _ = load_rules(folder, ())
+        rules, _ = compile_rules(read_obsidian(folder), ())
         self.snapshot: Snapshot = scan(folder, rules, max_note_bytes=MAX_NOTE_BYTES)
         self.files = sorted({*self.snapshot.notes, *self.snapshot.files})
         self.names = VaultNames(self.files)

@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 
 from vaultmem.service.application import Memory, Progress
 from vaultmem.service.operations.index import IndexReply, IndexRequest, index
-from vaultmem.vault.ignore import load_rules
+from vaultmem.vault.ignore import compile_rules
 from vaultmem.vault.links import VaultNames, affected_keys, link_key
+from vaultmem.vault.obsidian import read_obsidian
 from vaultmem.vault.parse import parse
 from vaultmem.vault.paths import fold, is_hidden, vault_path
 from vaultmem.vault.read import read_file
@@ -89,7 +90,7 @@ class Seen:
 
 def full_resolve(vault: Path) -> Seen:
     """Walk, read, parse and resolve everything, knowing nothing from before."""
-    rules, _ = load_rules(vault, ())
+    rules, _ = compile_rules(read_obsidian(vault), ())
     snapshot = scan(vault, rules, max_note_bytes=MAX_BYTES)
     assert not snapshot.unlisted
     files = (*snapshot.notes, *sorted(snapshot.files))

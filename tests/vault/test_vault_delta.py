@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from vaultmem.model.delta import FileState, Snapshot, StoredFile, Suspects
 from vaultmem.vault.delta import YOUNG_NS, decide, first_look, match_renames
-from vaultmem.vault.ignore import load_rules
+from vaultmem.vault.ignore import compile_rules
+from vaultmem.vault.obsidian import read_obsidian
 from vaultmem.vault.scan import scan
 
 LONG_AGO = 1_000_000_000_000
@@ -105,7 +106,7 @@ def test_a_scan_after_an_edit_that_keeps_size_and_mtime_is_suspicious(tmp_path: 
     file = tmp_path / "a.md"
     file.write_text("before", encoding="utf-8")
     os.utime(file, ns=(LONG_AGO, LONG_AGO))
-    rules, _ = load_rules(tmp_path, ())
+    rules, _ = compile_rules(read_obsidian(tmp_path), ())
     first = scan(tmp_path, rules, max_note_bytes=100)
     state = first.notes["a.md"]
     # As if the bytes had been read long after the file was written.

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from vaultmem.vault.ignore import load_rules
+from vaultmem.vault.ignore import compile_rules
+from vaultmem.vault.obsidian import read_obsidian
 
 
 def reason(vault: Path, path: str, *globs: str) -> str | None:
-    rules, problems = load_rules(vault, globs)
+    rules, problems = compile_rules(read_obsidian(vault), globs)
     assert problems == ()
     return rules.reason(path)
 
@@ -108,7 +109,7 @@ def test_an_excluded_files_rule_that_is_no_expression_is_reported_and_others_hol
 ) -> None:
     obsidian_excludes(tmp_path, "/[/", "Archive/")
 
-    rules, problems = load_rules(tmp_path, ())
+    rules, problems = compile_rules(read_obsidian(tmp_path), ())
 
     assert [(problem.path, problem.code) for problem in problems] == [
         (".obsidian/app.json", "ignore-rule-invalid")
@@ -129,7 +130,7 @@ def test_settings_of_obsidian_that_are_no_json_are_reported_and_exclude_nothing(
     obsidian_excludes(tmp_path)
     (tmp_path / ".obsidian/app.json").write_bytes(data)
 
-    rules, problems = load_rules(tmp_path, ())
+    rules, problems = compile_rules(read_obsidian(tmp_path), ())
 
     assert [problem.code for problem in problems] == ["obsidian-settings-invalid"]
     assert rules.reason("a.md") is None

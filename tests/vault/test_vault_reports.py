@@ -13,8 +13,9 @@ from typing import Literal
 import pytest
 
 from vaultmem.model.note import Note
-from vaultmem.vault.ignore import load_rules
+from vaultmem.vault.ignore import compile_rules
 from vaultmem.vault.links import VaultNames
+from vaultmem.vault.obsidian import read_obsidian
 from vaultmem.vault.parse import parse
 from vaultmem.vault.scan import scan
 from vaultmem.vault.subpath import Place, find_place
@@ -25,7 +26,7 @@ FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 
 def read_vault(report: str) -> dict[str, Note]:
     vault = REPORTS / report / "vault"
-    rules, _ = load_rules(vault, ())
+    rules, _ = compile_rules(read_obsidian(vault), ())
     snapshot = scan(vault, rules, max_note_bytes=1 << 20)
     assert snapshot.problems == ()
     return {

@@ -11,7 +11,7 @@ import pytest
 
 from vaultmem.model.note import Note
 from vaultmem.vault.facts import KindRules, kind_rules, note_date, note_kind
-from vaultmem.vault.ignore import load_rules
+from vaultmem.vault.ignore import compile_rules
 from vaultmem.vault.obsidian import read_obsidian
 from vaultmem.vault.parse import parse
 
@@ -191,7 +191,7 @@ def test_the_day_a_note_was_made_has_many_names(key: str) -> None:
     ],
 )
 def test_a_copy_is_known_by_who_made_it_and_when(tmp_path: Path, path: str, copy: bool) -> None:
-    rules, _ = load_rules(tmp_path, ())
+    rules, _ = compile_rules(read_obsidian(tmp_path), ())
 
     assert (rules.reason(path) is not None) == copy
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from vaultmem.model.delta import Snapshot
-from vaultmem.vault.ignore import load_rules
+from vaultmem.vault.ignore import compile_rules
+from vaultmem.vault.obsidian import read_obsidian
 from vaultmem.vault.scan import scan
 
 NOBODY = 65534
@@ -30,7 +31,7 @@ def put(vault: Path, path: str, text: str = "text") -> Path:
 
 
 def look(vault: Path, *globs: str, limit: int = 1000) -> Snapshot:
-    rules, _ = load_rules(vault, globs)
+    rules, _ = compile_rules(read_obsidian(vault), globs)
     return scan(vault, rules, max_note_bytes=limit)
 
 

@@ -146,9 +146,29 @@ class Sidecar:
 
 
 def open_existing(folder: Path, fingerprint: str) -> Sidecar | None:
-    """The sidecar in `folder`; None when there is none, or it was made under other rules.
+    """The sidecar in `folder`; None when there is none, or it was made under other rules."""
+    sidecar = _opened(folder)
+    if sidecar is None or sidecar.meta("fingerprint") == full_fingerprint(fingerprint):
+        return sidecar
+    sidecar.close()
+    return None
 
-    A file that is no database counts as none: it is rebuilt, never trusted.
+
+def stored_meta(folder: Path, key: str) -> str | None:
+    """A value of the `meta` table of whatever sidecar lies in `folder`, under any rules."""
+    sidecar = _opened(folder)
+    if sidecar is None:
+        return None
+    try:
+        return sidecar.meta(key)
+    finally:
+        sidecar.close()
+
+
+def _opened(folder: Path) -> Sidecar | None:
+    """What lies in `folder`, made under any rules.
+
+    A file that is no database, or not ours, counts as none: it is rebuilt, never trusted.
     """
     path = folder / SIDECAR_NAME
     if not path.is_file():
@@ -157,29 +177,12 @@ def open_existing(folder: Path, fingerprint: str) -> Sidecar | None:
     try:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         sidecar = Sidecar(path, _prepared(connection))
-        if sidecar.meta("fingerprint") == full_fingerprint(fingerprint):
-            return sidecar
+        sidecar.meta("fingerprint")  # fails where there is no such table
     except (apsw.NotADBError, apsw.CorruptError, apsw.SQLError):
-        pass  # not ours, or damaged beyond reading: rebuilt by the caller
-    if connection is not None:
-        connection.close()
-    return None
-
-
-def stored_meta(folder: Path, key: str) -> str | None:
-    """A value of the `meta` table of whatever sidecar lies in `folder`, under any rules."""
-    path = folder / SIDECAR_NAME
-    if not path.is_file():
-        return None
-    connection: apsw.Connection | None = None
-    try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-        return Sidecar(path, _prepared(connection)).meta(key)
-    except (apsw.NotADBError, apsw.CorruptError, apsw.SQLError):
-        return None
-    finally:
         if connection is not None:
             connection.close()
+        return None
+    return sidecar
 
 
 def create(folder: Path, fingerprint: str) -> Sidecar:

@@ -8,10 +8,9 @@ import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from vaultmem.model.note import Problem
-from vaultmem.vault.obsidian import ObsidianSettings, read_obsidian
+from vaultmem.vault.obsidian import ObsidianSettings
 
 # What a message shows of a rule.
 MAX_RULE_CHARS = 200
@@ -49,15 +48,13 @@ class IgnoreRules:
         return None
 
 
-def load_rules(vault: Path, globs: Iterable[str]) -> tuple[IgnoreRules, tuple[Problem, ...]]:
-    """The rules of the settings and of the vault's own Obsidian configuration."""
-    return compile_rules(read_obsidian(vault), globs)
-
-
 def compile_rules(
     obsidian: ObsidianSettings, globs: Iterable[str]
 ) -> tuple[IgnoreRules, tuple[Problem, ...]]:
-    """The rules, and a problem for each that is no rule. globs: of the setting scan.ignore."""
+    """The rules of a vault, and a problem for each that is no rule.
+
+    globs: of the setting scan.ignore.
+    """
     problems = list(obsidian.problems)
     prefixes: list[str] = []
     expressions: list[tuple[str, re.Pattern[str]]] = []
