@@ -68,7 +68,11 @@ def open_vault(tmp_path: Path, long_ago: Clock) -> Iterator[Callable[..., Memory
         vault.mkdir(exist_ok=True)
         write_files(vault, files or {})
         # Vectors only where a test is about them: embedding takes most of a second a note.
-        chosen = {"VAULTMEM_EMBEDDER_NAME": "none", **(environment or {})}
+        chosen = {
+            "VAULTMEM_EMBEDDER_NAME": "none",
+            "VAULTMEM_STATE_DIR": str(tmp_path / "state"),
+            **(environment or {}),
+        }
         settings = load_settings(vault, tmp_path / cache, environment=chosen)
         memory = open_memory(settings, clock=clock or long_ago, progress=progress)
         opened.append(memory)

@@ -283,7 +283,7 @@ def test_report_20_an_alias_is_known_as_it_was_typed(
 ) -> None:
     memory = report("20-typed-alias-values")
     with memory.guarded():
-        found, subpath = find_note(memory.lookup(), alias)
+        found, subpath = find_note(memory.lookup(), alias, memory.vault)
     assert (found.path, subpath) == (path, "")
     assert paths(keyword(memory, alias))[0] == path
 
@@ -297,7 +297,7 @@ def test_report_20_nobody_is_called_what_yaml_makes_no_text_of(
 ) -> None:
     memory = report("20-typed-alias-values")
     with memory.guarded(), pytest.raises(NoteNotFound):
-        find_note(memory.lookup(), text)
+        find_note(memory.lookup(), text, memory.vault)
 
 
 # 26

@@ -9,7 +9,7 @@ import pytest
 from vaultmem.model.note import Block
 from vaultmem.vault import blocks
 from vaultmem.vault.blocks import Structure, block_structure
-from vaultmem.vault.parse import line_offsets
+from vaultmem.vault.lines import line_offsets
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

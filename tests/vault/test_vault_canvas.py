@@ -16,7 +16,8 @@ from vaultmem.vault.canvas import MAX_LABEL_CHARS, read_canvas
 from vaultmem.vault.chunk import chunk_note
 from vaultmem.vault.facts import KindRules, is_stub, note_date, note_identity, note_kind
 from vaultmem.vault.items import find_items
-from vaultmem.vault.parse import line_offsets, parse, readable
+from vaultmem.vault.lines import line_offsets
+from vaultmem.vault.parse import parse, readable
 from vaultmem.vault.paths import vault_path
 from vaultmem.vault.subpath import Place, find_place
 

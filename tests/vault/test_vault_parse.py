@@ -8,7 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vaultmem.model.note import Note
-from vaultmem.vault.parse import MAX_TITLE_CHARS, decode, line_offsets, parse
+from vaultmem.vault.lines import line_offsets
+from vaultmem.vault.parse import MAX_TITLE_CHARS, decode, parse
 
 
 def note(text: str, path: str = "n.md") -> Note:
@@ -186,9 +187,18 @@ def test_aliases_are_texts_and_a_text_is_one_alias(yaml: str, aliases: tuple[str
     assert note(f"---\n{yaml}\n---\n").aliases == aliases
 
 
-@pytest.mark.parametrize("key", ["tags", "aliases", "Aliases"])
-def test_a_mapping_where_names_belong_is_reported_and_skipped(key: str) -> None:
-    found = note(f"---\n{key}:\n  - a\n  - b: c\n---\n")
+def test_a_mapping_among_tags_is_skipped_without_a_word() -> None:
+    found = note("---\ntags:\n  - a\n  - b: c\n---\n")
+
+    assert (found.tags, codes(found)) == (("a",), [])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("aliases", "\n  - a\n  - b: c"), ("Aliases", "\n  - a\n  - b: c"), ("tags", "\n  b: c")],
+)
+def test_a_mapping_where_names_belong_is_reported_and_skipped(key: str, value: str) -> None:
+    found = note(f"---\n{key}:{value}\n---\n#a" if key == "tags" else f"---\n{key}:{value}\n---\n")
 
     assert (*found.tags, *found.aliases) == ("a",)
     assert codes(found) == ["property-invalid"]

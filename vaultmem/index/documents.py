@@ -5,7 +5,7 @@ copy of the text can forget a row only when told exactly what stood in it.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vaultmem.index.text import name_parts, prepare, prepare_plain
@@ -13,15 +13,19 @@ from vaultmem.model.chunk import Chunk
 from vaultmem.model.note import Note
 
 # Bump when rows change, so that sidecars are rebuilt.
-DOCUMENTS_VERSION = 3
+DOCUMENTS_VERSION = 4
 
 # A window is the passage with its neighbours, while all of it stays within this many word pieces
 # (150 words of prose; fewer where links and code make words long) and two neighbours a side.
 WINDOW_PIECES = 220
 WINDOW_REACH = 2
 
-# A property longer than this is searched by its beginning; derived fields are cut, never refused.
-MAX_PROPERTY_CHARS = 200_000
+# Longer properties are searched by their beginning; derived fields are cut, never refused. They
+# stand in the rows of the first passage, of its window and of the note: a block of properties has
+# 64,000 characters at most, unless it is no YAML.
+MAX_PROPERTY_CHARS = 100_000
+# Each value has the names of all mappings around it before it.
+MAX_NAME_CHARS = 200
 
 COLUMNS = ("title", "aliases", "headings", "tags", "properties", "path", "body")
 
@@ -52,16 +56,25 @@ def searched_fields(note: Note) -> SearchedFields:
     """What is searched of a note besides its passages."""
     title = note.title if note.title == note.name else f"{note.title}\n{note.name}"
     if note.frontmatter.valid:
-        properties = "\n".join(_property_texts(note))
+        properties = "\n".join(_first(_property_texts(note), MAX_PROPERTY_CHARS))
     else:
         properties = note.frontmatter.text  # broken YAML is still text somebody remembers
     return SearchedFields(
         path=note.path,
         title=title,
-        aliases="\n".join(note.aliases),
-        tags=" ".join(note.tags),
+        aliases="\n".join(note.aliases)[:MAX_PROPERTY_CHARS],
+        tags=" ".join(note.tags)[:MAX_PROPERTY_CHARS],
         properties=properties[:MAX_PROPERTY_CHARS],
     )
+
+
+def _first(texts: Iterable[str], size: int) -> Iterator[str]:
+    """As many of the texts as it takes to have `size` characters."""
+    for text in texts:
+        yield text
+        size -= len(text)
+        if size < 0:
+            return
 
 
 _NUMBER = re.compile(r"(?<![\w.])[-+.]?\d[\w.+-]*")
@@ -90,7 +103,7 @@ def _leaves(properties: object, name: str = "") -> Iterator[tuple[str, object]]:
     """(dotted name, value) of everything that is no list and no mapping."""
     if isinstance(properties, dict):
         for key, value in properties.items():
-            yield from _leaves(value, f"{name} {key}".strip())
+            yield from _leaves(value, f"{name} {key}".strip()[:MAX_NAME_CHARS])
     elif isinstance(properties, list):
         for value in properties:
             yield from _leaves(value, name)

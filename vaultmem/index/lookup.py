@@ -3,7 +3,9 @@
 User text never reaches MATCH as it is: every term is quoted here.
 """
 
+import fnmatch
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +17,10 @@ from vaultmem.index.text import TOKENIZER_ARGUMENTS
 from vaultmem.model.query import Filters, Word
 from vaultmem.vault.items import EPISODE
 from vaultmem.vault.paths import fold, vault_path
+
+# No path is longer.
+MAX_GLOB_CHARS = 4096
+_NEGATED = re.compile(r"\[(\^?\]?[^\]]*+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,21 @@ def quote(form: str) -> str:
     if form.endswith("*"):
         return '"' + form[:-1].replace('"', '""') + '" *'
     return '"' + form.replace('"', '""') + '"'
+
+
+def glob_expression(glob: str) -> re.Pattern[str]:
+    """What SQLite's GLOB matches: `*` and `?`, slashes too, and `[a-z]`, `[^a-z]`."""
+    glob = _NEGATED.sub(_negated, glob[:MAX_GLOB_CHARS])
+    # Python makes every star but the last an atomic group, so that none is tried again.
+    return re.compile(fnmatch.translate(glob))
+
+
+def _negated(match: re.Match[str]) -> str:
+    # Python's mark is another one, which is plain in SQLite.
+    inside = match.group(1)
+    if inside.startswith("^"):
+        return f"[!{inside[1:]}]"
+    return f"[{inside[1:]}!]" if len(inside) > 1 and inside[0] == "!" else match.group()
 
 
 def _cut(ranked: Iterable[tuple[int, float]], limit: int) -> list[tuple[int, float]]:
@@ -232,10 +253,12 @@ class Lookup(NoteRows):
         for path in filters.paths:
             # Both sides folded: `path:projects` means the folder Projects too.
             folded = fold(vault_path(path))
-            conditions.append(
-                "(folded_path GLOB ? OR folded_path IN (?, ?) OR substr(folded_path, 1, ?) = ?)"
-            )
-            parameters += [folded, folded, folded + ".md", len(folded) + 1, folded + "/"]
+            condition = "folded_path IN (?, ?) OR substr(folded_path, 1, ?) = ?"
+            parameters += [folded, folded + ".md", len(folded) + 1, folded + "/"]
+            if any(mark in folded for mark in "*?["):
+                condition += " OR id IN (SELECT value FROM json_each(?))"
+                parameters.append(json.dumps(self._notes_like(folded)))
+            conditions.append(f"({condition})")
         for word in required:
             conditions.append("id IN (SELECT rowid FROM note_text WHERE note_text MATCH ?)")
             parameters.append(match_any([word]))
@@ -247,6 +270,15 @@ class Lookup(NoteRows):
             passages = f"SELECT id FROM chunk WHERE note IN ({notes})"
             return Scope(notes, passages, tuple(parameters)) if notes else None
         return _by_kind_and_day(filters, notes, tuple(parameters))
+
+    def _notes_like(self, glob: str) -> list[int]:
+        """Ids of the notes whose folded path fits.
+
+        SQLite's GLOB refuses long patterns, and tries each star again for each one before it.
+        """
+        matches = glob_expression(glob).match
+        rows = self._db.execute("SELECT id, folded_path FROM note")
+        return [note for note, path in rows if matches(path)]
 
     def newest_in(self, scope: Scope, *, passages: bool) -> list[tuple[int, int]]:
         """(chunk id, note id) of what filters alone select: newest first, then by path.

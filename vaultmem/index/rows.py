@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vaultmem.index.store import Sidecar
-from vaultmem.model.note import Field, Item, Problem
+from vaultmem.model.note import Field, FoundSecret, Item, Problem, Screening
 from vaultmem.vault.paths import fold, vault_path
 
 
@@ -22,6 +22,7 @@ class FoundNote:
     stub: bool
     sha256: str
     apart: bool  # a template, whose tags and links do not count
+    screening: Screening  # how much of the file's text was kept out
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +108,11 @@ class NoteRows:
                 stub=bool(row[6]),
                 sha256=row[7],
                 apart=bool(row[8]),
+                screening=Screening(row[9]),
             )
             for row in self._db.execute(
                 "SELECT n.id, n.path, n.disk_path, n.title, n.kind, n.date, n.stub, n.sha256, "
-                "n.apart "
+                "n.apart, n.screening "
                 "FROM json_each(?) AS wanted JOIN note n ON n.id = wanted.value",
                 (json.dumps(list(notes)),),
             )
@@ -281,6 +283,14 @@ class NoteRows:
             "UNION ALL SELECT path, line, code, message FROM scan_problem ORDER BY 1, 2, 3"
         )
         return [Problem(*row) for row in rows if path is None or row[0] == path]
+
+    def secrets(self) -> list[FoundSecret]:
+        """The credentials in the notes, by path and line, the allowed ones too."""
+        rows = self._db.execute(
+            "SELECT note.path, secret.line, secret.kind, shown, fingerprint, allowed FROM secret "
+            "JOIN note ON note.id = secret.note ORDER BY note.path, secret.ordinal"
+        )
+        return [FoundSecret(row[0], row[1], row[2], row[3], row[4], bool(row[5])) for row in rows]
 
     def note_count(self) -> int:
         """How many notes are indexed, canvases among them."""

@@ -3,7 +3,7 @@
 from vaultmem.index.documents import COLUMNS, DOCUMENTS_VERSION
 from vaultmem.index.text import TEXT_VERSION, TOKENIZER
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 # Part of every fingerprint: rows made by another version of this code are not comparable.
 VERSIONS = f"schema {SCHEMA_VERSION}, documents {DOCUMENTS_VERSION}, text {TEXT_VERSION}"
@@ -38,6 +38,7 @@ CREATE TABLE note (
     date TEXT,
     stub INTEGER NOT NULL,
     apart INTEGER NOT NULL DEFAULT 0,
+    screening INTEGER NOT NULL DEFAULT 0,
     sha256 TEXT NOT NULL,
     identity TEXT,
     size INTEGER NOT NULL,
@@ -144,6 +145,17 @@ CREATE TABLE arrow (
     PRIMARY KEY (note, ordinal)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE secret (
+    note INTEGER NOT NULL REFERENCES note (id),
+    ordinal INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    shown TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    allowed INTEGER NOT NULL,
+    PRIMARY KEY (note, ordinal)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE problem (
     note INTEGER NOT NULL REFERENCES note (id),
     ordinal INTEGER NOT NULL,
@@ -166,7 +178,9 @@ CREATE TABLE scan_problem (
 ) STRICT;
 """
 
-# `note.apart` marks templates, whose tags and links do not count. `chunk.items` is how
+# `note.apart` marks templates, whose tags and links do not count. `note.screening` says how much of
+# the file's text was kept out (model.Screening); `secret` names what was found, allowed or not, and
+# never holds it. `chunk.items` is how
 # many items a passage is part of, innermost first in chunk_item, and `chunk.date` the innermost's
 # day, NULL for the note's. `link.exact` is a path and no name, as a canvas has it; an arrow of a
 # canvas leads from one of its files to another.

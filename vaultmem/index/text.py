@@ -6,11 +6,12 @@ followed by their parts, so that an identifier is found whole and by its words.
 """
 
 import re
-import unicodedata
 from functools import lru_cache
 
+from vaultmem.vault.composed import normal_form
+
 # Bump when prepared text changes, so that sidecars are rebuilt.
-TEXT_VERSION = 3
+TEXT_VERSION = 4
 
 # Letters and marks of every script are word characters, so that vowel signs do not split words.
 TOKENIZER = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
@@ -38,7 +39,7 @@ _MARKED_WORDS = {"c++": "cpp", "c#": "csharp", "f#": "fsharp"}
 
 def normalize(text: str) -> str:
     """Compatibility-composed Unicode: full-width letters, ligatures and NFD become plain."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return normal_form("NFKC", text)
 
 
 def prepare(text: str) -> str:
@@ -69,12 +70,20 @@ def name_parts(text: str) -> str:
     found = [
         parts
         for match in _CAMEL_REST.finditer(text)
-        if (parts := _joined_parts(text[_word_start(text, match.start()) : match.end()]))
+        if (parts := _parts_of(text[_word_start(text, match.start()) : match.end()]))
     ]
     if not text.isascii():
         # With pairs alone a single character is found as the first of a pair, never as the last.
         found += [run[-1] for run in _UNSPACED.findall(text) if len(run) > 1]
     return "\n".join(found)
+
+
+# Longer ones are no names, and would stay in memory for as long as the program runs.
+_LONGEST_NAME = 64
+
+
+def _parts_of(word: str) -> str:
+    return (_joined_parts if len(word) <= _LONGEST_NAME else _joined_parts.__wrapped__)(word)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -102,6 +111,11 @@ def camel_parts(word: str) -> list[str]:
 def unspaced_runs(text: str) -> list[str]:
     """The runs of `text` in scripts written without blanks."""
     return [] if text.isascii() else _UNSPACED.findall(text)
+
+
+def spaced_pieces(text: str) -> list[str]:
+    """What stands before, between and behind those runs."""
+    return [text] if text.isascii() else _UNSPACED.split(text)
 
 
 def _with_word(match: re.Match[str]) -> str:

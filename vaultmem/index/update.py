@@ -31,7 +31,7 @@ NOTE_CHARS = 10_000
 
 
 # Small tables with rows of a note, replaced whole.
-_DETAILS = ("link", "tag", "alias", "field", "item", "arrow", "problem")
+_DETAILS = ("link", "tag", "alias", "field", "item", "arrow", "secret", "problem")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +201,7 @@ def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _St
         entry.date,
         int(entry.stub),
         int(entry.apart),
+        int(note.screening),
         entry.sha256,
         entry.identity,
         state.size,
@@ -214,7 +215,7 @@ def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _St
     if old is not None:
         db.execute(
             "UPDATE note SET path = ?, disk_path = ?, title = ?, folded_path = ?, folded_name = ?, "
-            "folded_title = ?, kind = ?, date = ?, stub = ?, apart = ?, "
+            "folded_title = ?, kind = ?, date = ?, stub = ?, apart = ?, screening = ?, "
             "sha256 = ?, identity = ?, size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, "
             "read_ns = ?, properties = ?, searched = ? WHERE id = ?",
             (*values, old.id),
@@ -222,9 +223,9 @@ def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _St
         return old.id
     db.execute(
         "INSERT INTO note (path, disk_path, title, folded_path, folded_name, folded_title, kind, "
-        "date, stub, apart, sha256, identity, size, "
+        "date, stub, apart, screening, sha256, identity, size, "
         "mtime_ns, ctime_ns, inode, read_ns, properties, searched) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         values,
     )
     return db.last_insert_rowid()
@@ -394,6 +395,15 @@ def _put_details(
                     *(a.label, a.line),
                 )
                 for n, a in enumerate(note.arrows)
+            ],
+        )
+    if note.findings:
+        db.executemany(
+            "INSERT INTO secret (note, ordinal, line, kind, shown, fingerprint, allowed) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                (note_id, n, f.line, f.kind, f.shown, f.fingerprint, int(f.allowed))
+                for n, f in enumerate(note.findings)
             ],
         )
     if note.problems:

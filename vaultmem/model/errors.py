@@ -14,7 +14,8 @@
     ├── SidecarDamaged        the sidecar is not what vaultmem wrote
     ├── DiskFull              no room for the sidecar
     ├── OutputFailed          the answer could not be written to where it goes
-    └── EmbedderUnavailable   the embedding model, or the server that runs it, cannot be used
+    ├── EmbedderUnavailable   the embedding model, or the server that runs it, cannot be used
+    └── StateUnavailable      the folder of the user's own decisions cannot be used
 
 Expected outcomes are values (`Note.problems`, `Hit.weak`); these are for broken promises and
 broken machines. A message names the thing, says what was found and what to do next.
@@ -141,6 +142,14 @@ class EmbedderUnavailable(VaultmemError):
     exit_code = 15
     http_status = 503
     code = "embedder-unavailable"
+
+
+class StateUnavailable(VaultmemError):
+    """The folder that keeps a person's decisions cannot be read or written."""
+
+    exit_code = 16
+    http_status = 503
+    code = "state-unavailable"
 
 
 class QuestionRefused(EmbedderUnavailable):

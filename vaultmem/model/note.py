@@ -6,6 +6,7 @@ the file as it is (frontmatter included), so that a person can go there in an ed
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple
 
 Properties = Mapping[str, object]
@@ -19,6 +20,37 @@ class Problem:
     line: int  # 1-based; 0 when the whole file is meant
     code: str  # stable, for scripts: "frontmatter-invalid", "note-too-large", …
     message: str  # one sentence: what was found and what follows
+
+
+class Screening(IntEnum):
+    """How much of a file's text was kept out of everything."""
+
+    NOTHING = 0
+    PARTS = 1  # secrets and private spans: the text is not the file's
+    WITHHELD = 2  # all of it: the note is known by its name only
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A credential in a note. What it is and where, never the credential."""
+
+    line: int
+    kind: str  # the rule that found it: `github-pat`
+    shown: str  # its beginning, of four characters at most
+    fingerprint: str  # what it can be allowed by; "" where there is no key to make one with
+    allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSecret:
+    """A credential that was found in the note at a path."""
+
+    path: str
+    line: int
+    kind: str
+    shown: str  # its beginning, of four characters at most
+    fingerprint: str  # what it can be allowed by; "" where there is no key to make one with
+    allowed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +189,8 @@ class Note:
     parts: tuple[Part, ...]  # in order, without overlap; what lies between them is not searched
     arrows: tuple[Arrow, ...]  # of a canvas
     problems: tuple[Problem, ...]
+    findings: tuple[Finding, ...] = ()  # credentials, the allowed ones too
+    screening: Screening = Screening.NOTHING  # what `text` lacks of the file
 
     @property
     def name(self) -> str:

@@ -10,6 +10,7 @@ class Changes(StrEnum):
     """What an operation may write, besides the sidecar."""
 
     NOTHING = "nothing"
+    STATE = "state"  # the user's own decisions, outside the vault; a person's to make
     JOURNAL = "journal"
     VAULT = "vault"
 

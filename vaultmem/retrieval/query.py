@@ -9,12 +9,23 @@ import unicodedata
 from calendar import monthrange
 from datetime import date
 
-from vaultmem.index.text import camel_parts, normalize, prepare_plain, unspaced_runs
+from vaultmem.index.text import (
+    camel_parts,
+    normalize,
+    prepare_plain,
+    spaced_pieces,
+    unspaced_runs,
+)
 from vaultmem.model.query import Filters, Query, Word
 from vaultmem.retrieval.words import PARTICLES, STOP_WORDS
 
-# A pasted log is a query too; beyond this many words the rest adds cost and no answers.
+# A pasted log is a query too; beyond this many words the rest adds cost and no answers. So many are
+# excluded too, or asked for by a filter of one kind, and so many tokens may a phrase have.
 MAX_WORDS = 64
+# What of a word, and of the question as a whole, is taken: no word of a note is longer, and an
+# embedder reads the beginning of a text.
+MAX_WORD_CHARS = 400
+MAX_ASKED_CHARS = 10_000
 
 _DOUBLE_QUOTES = str.maketrans(dict.fromkeys("“”„‟«»＂", '"'))
 _SINGLE_QUOTES = str.maketrans(dict.fromkeys("‘’ʼ", "'"))
@@ -47,16 +58,19 @@ def parse_query(text: str, filters: Filters | None = None) -> Query:
     """
     rest = text.translate(_DOUBLE_QUOTES)
     found = filters or Filters()
-    rest, found = _take_filters(rest, found)
+    rest, found, dropped = _take_filters(rest, found)
     name = " ".join(rest.replace('"', " ").split()).encode("utf-8", "replace").decode()
     rest = rest.translate(_SINGLE_QUOTES)
     words: list[Word] = []
     excluded: list[Word] = []
 
     def take_phrase(match: re.Match[str]) -> str:
-        form = " ".join(_runs(prepare_plain(match.group(2))))
+        nonlocal dropped
+        tokens = _runs(prepare_plain(match.group(2)))
+        dropped += max(0, len(tokens) - MAX_WORDS)
+        form = _form(tokens)
         if form:
-            word = Word(match.group(2).strip(), (form,), phrase=True)
+            word = Word(match.group(2).strip()[:MAX_WORD_CHARS], (form,), phrase=True)
             (excluded if match.group(1) else words).append(word)
         return " "
 
@@ -72,17 +86,18 @@ def parse_query(text: str, filters: Filters | None = None) -> Query:
     meaningful = [word for word in candidates if not _is_stop(word)]
     words += meaningful if meaningful or words else candidates
     distinct = _distinct(words)
+    unwanted = _distinct(excluded)
     asked = " ".join([*phrases, *tokens])
     if not distinct and not any(unicodedata.category(c) == "So" for c in asked):
         asked = ""  # punctuation alone has no meaning for a passage to be near to
     return Query(
         text,
         distinct[:MAX_WORDS],
-        _distinct(excluded)[:MAX_WORDS],
+        unwanted[:MAX_WORDS],
         found,
         name=name,
-        asked=asked,
-        dropped=max(0, len(distinct) - MAX_WORDS),
+        asked=asked[:MAX_ASKED_CHARS],
+        dropped=dropped + max(0, len(distinct) - MAX_WORDS) + max(0, len(unwanted) - MAX_WORDS),
     )
 
 
@@ -108,7 +123,8 @@ def parse_day(text: str, *, last: bool) -> date | None:
         return None
 
 
-def _take_filters(text: str, filters: Filters) -> tuple[str, Filters]:
+def _take_filters(text: str, filters: Filters) -> tuple[str, Filters, int]:
+    """The text without its filters, all filters, and how many were too many."""
     tags, paths, kinds = list(filters.tags), list(filters.paths), list(filters.kinds)
     after, before = filters.after, filters.before
 
@@ -129,11 +145,19 @@ def _take_filters(text: str, filters: Filters) -> tuple[str, Filters]:
         return " "
 
     rest = _FILTER.sub(take, text)
-    return rest, Filters(_few(tags), _few(paths), _few(kinds), after, before)
+    distinct = [_distinct_texts(values) for values in (tags, paths, kinds)]
+    dropped = sum(max(0, len(values) - MAX_WORDS) for values in distinct)
+    few = [values[:MAX_WORDS] for values in distinct]
+    return rest, Filters(few[0], few[1], few[2], after, before), dropped
 
 
-def _few(values: list[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(v.encode("utf-8", "replace").decode() for v in values))[:MAX_WORDS]
+def _distinct_texts(values: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(v.encode("utf-8", "replace").decode() for v in values))
+
+
+def _form(tokens: list[str]) -> str:
+    """Tokens to be found in sequence."""
+    return " ".join(token[:MAX_WORD_CHARS] for token in tokens[:MAX_WORDS])
 
 
 def _is_exclusion(token: str) -> bool:
@@ -147,9 +171,7 @@ def _token_words(token: str) -> list[Word]:
     runs = unspaced_runs(token)
     if runs:
         return [word for run in runs for word in _pairs(run)] + [
-            word
-            for piece in re.split("|".join(map(re.escape, runs)), token)
-            for word in _token_words(piece)
+            word for piece in spaced_pieces(token) for word in _token_words(piece)
         ]
     pieces = token.split("'")
     if len(pieces) > 1 and pieces[-1].lower() in _APOSTROPHE_ENDINGS:
@@ -159,21 +181,21 @@ def _token_words(token: str) -> list[Word]:
         return []
     if len(parts) == 1:
         return [_name(parts[0]), *_parts(camel_parts(parts[0]))]
-    return [Word(token, (" ".join(parts),), compound=True), *_parts(parts)]
+    return [Word(token[:MAX_WORD_CHARS], (_form(parts),), compound=True), *_parts(parts)]
 
 
 def _name(part: str) -> Word:
     """A word; a CamelCase name is also found where its parts are written apart."""
     camel = camel_parts(part)
-    return Word(part, (part, " ".join(camel))) if camel else Word(part, (part,))
+    form = part[:MAX_WORD_CHARS]
+    return Word(form, (form, _form(camel))) if camel else Word(form, (form,))
 
 
 def _whole(token: str) -> list[Word]:
     """A token to be excluded: all of it in sequence, not any of its parts."""
     words = _token_words(token)
     if len(words) > 1 and unspaced_runs(normalize(token)):
-        form = " ".join(_runs(prepare_plain(token)))
-        return [Word(token, (form,))]
+        return [Word(token[:MAX_WORD_CHARS], (_form(_runs(prepare_plain(token))),))]
     return words[:1]
 
 

@@ -23,6 +23,8 @@ TWO_EDITS_FROM = 8
 MOST_WORDS = 2
 MIN_PREFIX = 3
 MAX_REPAIRS = 12
+# Longer ones are no words; comparing two takes the square of their length.
+MAX_LETTERS = 64
 
 # English endings that the stemmer takes off.
 _ENDINGS = (
@@ -58,6 +60,8 @@ def repair(
 
 
 def _repaired_forms(word: Word, lookup: Lookup) -> tuple[str, ...]:
+    if len(word.forms[0]) > MAX_LETTERS:
+        return ()
     form = _without_accents(word.forms[0].lower())
     if not form.isalpha() or len(form) < MIN_PREFIX or form in STOP_WORDS:
         return ()

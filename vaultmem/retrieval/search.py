@@ -11,6 +11,7 @@ from vaultmem.model.hit import Evidence
 from vaultmem.model.query import Query, Word
 from vaultmem.retrieval.fusion import Candidate, Channel, Complete, Fusion, Scored, fuse
 from vaultmem.retrieval.meaning import Meaning
+from vaultmem.retrieval.query import MAX_WORDS
 from vaultmem.retrieval.repair import repair
 
 # Early cuts cost real questions (hit@10 .025 on three vaults), and cutting late costs little.
@@ -94,7 +95,10 @@ def ranked_passages(
         return Ranking(query, listed[:limit], repaired, (), left_out)
     degraded: tuple[str, ...] = ()
     if query.dropped:
-        degraded = (f"The question was long: its last {query.dropped} words were left out.",)
+        degraded = (
+            f"The question was long: its last {query.dropped} words were left out "
+            f"(it may have {MAX_WORDS}).",
+        )
     scored = _scored(query, lookup, scope, means, known)
     if not scored and query.required:
         degraded += (_no_phrase(query, lookup),)
@@ -214,7 +218,7 @@ def _loosened(words: tuple[Word, ...]) -> tuple[Word, ...]:
         pieces = [Word(p, (p,)) for f in word.forms for p in f.split()] if word.phrase else [word]
         for piece in pieces:
             loose.setdefault(piece.forms[0].lower(), piece)
-    return tuple(loose.values())
+    return tuple(loose.values())[:MAX_WORDS]
 
 
 def _best_per_note(scored: list[Scored]) -> list[Scored]:

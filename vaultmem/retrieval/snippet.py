@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from vaultmem.index.text import unspaced_runs
@@ -37,11 +38,13 @@ def snippet(text: str, words: Sequence[Word], *, size: int = SNIPPET_CHARS) -> s
         if unspaced_runs(stem):
             spots += [(match.start(), stem) for match in re.finditer(re.escape(stem), folded)]
     spots.sort()
+    starts = [at for at, _ in spots]
     if not spots:
         return _cut(flat, 0, size)
     best_start, best_count = 0, -1
     for start, _ in spots[:200]:
-        inside = {stem for at, stem in spots if start <= at < start + size - 20}
+        here = slice(bisect_left(starts, start), bisect_left(starts, start + size - 20))
+        inside = {stem for _, stem in spots[here]}
         if len(inside) > best_count:
             best_start, best_count = start, len(inside)
     return _cut(flat, max(0, best_start - size // 6), size)

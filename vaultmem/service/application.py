@@ -13,12 +13,16 @@ from vaultmem.embedding.embedder import Embedder
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.store import Sidecar, open_existing, sidecar_errors
 from vaultmem.model.errors import SidecarUnavailable
+from vaultmem.security.engine import engine_name
+from vaultmem.security.rulebook import RULES_VERSION
+from vaultmem.service.allowed_secrets import Key, read_allowed
 from vaultmem.service.settings import Settings
 from vaultmem.service.vault_settings import current_settings
 from vaultmem.vault.chunk import CHUNKER_VERSION
 from vaultmem.vault.facts import KindRules, kind_rules
 from vaultmem.vault.obsidian import ObsidianSettings
 from vaultmem.vault.parse import PARSER_VERSION
+from vaultmem.vault.screen import Screen
 
 if TYPE_CHECKING:
     from vaultmem.embedding.matrix import Matrix
@@ -87,11 +91,25 @@ class Memory:
         )
 
     @property
+    def screen(self) -> Screen:
+        """What is kept out of everything but the notes themselves. Raises StateUnavailable."""
+        folder = self.settings.state_folder
+        allowed = read_allowed(folder)
+        return Screen(
+            secrets=self.settings["secrets.scan"],
+            allowed=allowed.fingerprints,
+            key=Key(folder, allowed.key),
+            switch=self.settings["private.property"].strip(),
+        )
+
+    @property
     def fingerprint(self) -> str:
         """The rules this program would build a sidecar by, today."""
         return (
             f"parser {PARSER_VERSION}; chunker {CHUNKER_VERSION}; "
-            f"max_pieces {self.settings['chunk.max_pieces']}; {self.kind_rules.fingerprint}"
+            f"max_pieces {self.settings['chunk.max_pieces']}; {self.kind_rules.fingerprint}; "
+            f"secrets {self.settings['secrets.scan']} {RULES_VERSION} {engine_name()}; "
+            f"private {self.settings['private.property']}"
         )
 
     @contextmanager

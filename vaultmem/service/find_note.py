@@ -1,24 +1,41 @@
 """Which note a person means by a path, a name or an alias. Never a guess."""
 
+import re
+import unicodedata
+from pathlib import Path
+from urllib.parse import unquote
+
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.rows import FoundNote
 from vaultmem.model.errors import NoteAmbiguous, NoteNotFound, Refused
 from vaultmem.model.note import note_name
 from vaultmem.vault.paths import fold, is_hidden, vault_path
+from vaultmem.vault.read import unfit
 
 MAX_CANDIDATES = 8
+# No system opens a longer path.
+MAX_PATH_CHARS = 4096
+
+# A path from the root of a disk or a server, a variable, the address of something.
+_ELSEWHERE = re.compile(r"[/\\$]|~[^/\\]*[/\\]|[A-Za-z]:[/\\]|[A-Za-z][A-Za-z0-9+.-]+:/")
+_DEVICES = frozenset(
+    ("CON", "PRN", "AUX", "NUL", *(f"{kind}{n}" for kind in ("COM", "LPT") for n in range(1, 10)))
+)
 
 
-def find_note(lookup: Lookup, given: str) -> tuple[FoundNote, str]:
+def find_note(lookup: Lookup, given: str, vault: Path) -> tuple[FoundNote, str]:
     """The note that `given` names, and the subpath behind its `#` ("" if none).
 
     given: a vault path with or without `.md`, a file name, an end of a path, or an alias; a
            `#Heading` or `#^block` may follow.
+    vault: looked at only to say why what was named is no note; nothing in it is opened.
     Raises NoteNotFound (with what is near), NoteAmbiguous (with the candidates) and Refused.
     """
     given = given.encode("utf-8", "replace").decode()
-    if not given.strip():
-        raise NoteNotFound("No note was named. Give a path in the vault, or a note's name.")
+    exact = lookup.note_at(given)
+    if exact is not None:
+        return exact, ""  # also where it is spelt as no path should be
+    refuse_traversal(given)
     name, mark, subpath = given.partition("#")
     if mark:
         # The whole first, for a file may be called `x#y.md`; but what follows the `#` of a
@@ -26,9 +43,10 @@ def find_note(lookup: Lookup, given: str) -> tuple[FoundNote, str]:
         paths = _named(lookup, vault_path(given))
         if len(paths) == 1:
             return _at(lookup, paths[0]), ""
-    found = _match(lookup, name) if name else None
+    found = _match(lookup, name) if name and not is_device(name) else None
     if found is not None:
         return found, mark + subpath
+    refuse_unfit(name or given, vault)
     raise NoteNotFound(_not_found(lookup, name or given))
 
 
@@ -36,7 +54,7 @@ def _match(lookup: Lookup, given: str) -> FoundNote | None:
     owners = lookup.alias_owners(given.strip())
     if len(owners) == 1 and is_hidden(vault_path(given)):
         return _at(lookup, owners[0])  # `.NET` is an alias, not a hidden file
-    return _only(lookup, given, _named(lookup, safe_path(given)) or owners)
+    return _only(lookup, given, _named(lookup, _safe_path(given)) or owners)
 
 
 def _named(lookup: Lookup, path: str) -> list[str]:
@@ -67,9 +85,8 @@ def _only(lookup: Lookup, given: str, paths: list[str]) -> FoundNote | None:
     return _at(lookup, paths[0])
 
 
-def safe_path(given: str) -> str:
-    """The vault path of what was typed; refuses what leads out of the vault or into hiding."""
-    refuse_traversal(given)
+def _safe_path(given: str) -> str:
+    """The vault path of what was typed; refuses what is hidden."""
     path = vault_path(given)
     if is_hidden(path):
         raise Refused(f"{given} is hidden; vaultmem and Obsidian leave such files alone.")
@@ -77,12 +94,41 @@ def safe_path(given: str) -> str:
 
 
 def refuse_traversal(given: str) -> None:
-    """Raise Refused for a path that leads out of the vault."""
+    """Raise Refused for what leads out of the vault, however it is written, or names nothing."""
     if "\0" in given:
         raise Refused("A path cannot hold a NUL character.")
-    slashed = given.replace("\\", "/")
-    if ".." in slashed.split("/") or slashed.startswith("~/"):
+    if not given.strip(" \t\r\n/\\."):
+        raise Refused("No note was named. Give a path in the vault, or a note's name.")
+    if len(given) > MAX_PATH_CHARS:
+        raise Refused(
+            f"The path has {len(given):,} characters; none in a vault has over {MAX_PATH_CHARS:,}."
+        )
+    # As other programs would read it: decoded, decomposed, with either slash.
+    for spelling in (given, unquote(given), unicodedata.normalize("NFKC", given)):
+        slashed = spelling.replace("\\", "/")
+        if ".." in slashed.split("/") or slashed.startswith("~/"):
+            raise Refused(f"{given} leads out of the vault. Give a path inside it.")
+
+
+def refuse_unfit(given: str, vault: Path) -> None:
+    """Raise Refused for a path that is none in a vault, when no note answers to it."""
+    path = given.strip()
+    if _ELSEWHERE.match(path) or "::" in path:
         raise Refused(f"{given} leads out of the vault. Give a path inside it.")
+    if any(ord(sign) < 32 or ord(sign) == 127 for sign in path):
+        raise Refused("A path cannot hold control characters or line ends.")
+    if path.endswith(("/", "\\")):
+        raise Refused(f"{given} names a folder. Give the path of a note.")
+    if is_device(path):
+        raise Refused(f"{given} names a device on Windows. Give the note's path.")
+    reason = unfit(vault, vault_path(path))
+    if reason is not None:
+        raise Refused(f"{given} is left alone. {reason}")
+
+
+def is_device(given: str) -> bool:
+    """Whether this is what Windows calls a device, in any folder and with any ending."""
+    return vault_path(given).rsplit("/", 1)[-1].split(".")[0].strip().upper() in _DEVICES
 
 
 def _not_found(lookup: Lookup, given: str) -> str:

@@ -16,6 +16,8 @@ from vaultmem.model.errors import (
     SidecarUnavailable,
 )
 from vaultmem.retrieval.meaning import Meaning, Question
+from vaultmem.security.mask import mask
+from vaultmem.security.secrets import find_secrets
 from vaultmem.service.application import Memory
 from vaultmem.service.embedders import (
     embedder_of,
@@ -89,7 +91,11 @@ def _question(memory: Memory, text: str, *, embedded: int) -> Question | None:
     sidecar.end_reading()
     try:
         embedder = embedder_of(memory, space.space)
-        vector = _asked(memory, embedder, text[:QUESTION_CHARACTERS])
+        asked = text[:QUESTION_CHARACTERS]
+        if space.space.provider == "ollama" and memory.settings["secrets.scan"] == "mask":
+            # A pasted log goes no further with its credentials than a note does.
+            asked = mask(asked, find_secrets(asked))
+        vector = _asked(memory, embedder, asked)
     finally:
         sidecar.begin_reading()
     now = serving_space(memory, sidecar)

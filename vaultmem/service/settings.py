@@ -54,6 +54,20 @@ SETTINGS: tuple[Setting, ...] = (
         "Estimated word pieces of a passage, its headings included.",
         40,
     ),
+    Setting(
+        "secrets.scan",
+        str,
+        "mask",
+        "What happens to credentials in notes: mask (a placeholder is indexed and shown instead), "
+        "report (they stay), off.",
+        choices=("mask", "report", "off"),
+    ),
+    Setting(
+        "private.property",
+        str,
+        "private",
+        "A note where this property is true is known by its name only; empty for no such property.",
+    ),
     Setting("search.limit", int, 10, "Hits shown when no number is asked for.", 1),
     Setting(
         "search.refresh",
@@ -152,6 +166,7 @@ class Settings:
     vault_source: str  # "flag", "environment", "found"
     sidecar_folder: Path  # this vault's own folder
     sidecar_source: str  # "flag", "environment", "default"
+    state_folder: Path  # what is the person's own and cannot be made again, outside the vault
     values: Mapping[str, Value]
 
     def __getitem__(self, key: str) -> Any:
@@ -172,7 +187,14 @@ def load_settings(
     environment = os.environ if environment is None else environment
     folder, vault_source = find_vault(vault, environment, working_folder)
     sidecar_folder, source = find_sidecar_folder(folder, cache_dir, environment)
-    return Settings(folder, vault_source, sidecar_folder, source, _values(folder, environment))
+    return Settings(
+        vault=folder,
+        vault_source=vault_source,
+        sidecar_folder=sidecar_folder,
+        sidecar_source=source,
+        state_folder=find_state_folder(folder, environment),
+        values=_values(folder, environment),
+    )
 
 
 def find_vault(
@@ -224,9 +246,25 @@ def find_sidecar_folder(
         from platformdirs import user_cache_path
 
         base, source = user_cache_path("vaultmem", appauthor=False), "default"
+    return Path(os.path.abspath(base)) / _folder_name(vault), source
+
+
+def find_state_folder(vault: Path, environment: Mapping[str, str]) -> Path:
+    """This vault's folder for what a person decided and no note says."""
+    if environment.get("VAULTMEM_STATE_DIR"):
+        base = Path(environment["VAULTMEM_STATE_DIR"]).expanduser()
+    else:
+        from platformdirs import user_state_path
+
+        base = user_state_path("vaultmem", appauthor=False)
+    return Path(os.path.abspath(base)) / _folder_name(vault)
+
+
+def _folder_name(vault: Path) -> str:
+    """A name that tells a person which vault it is of, and is no other vault's."""
     digest = sha256(os.fsencode(vault)).hexdigest()[:12]
     name = "".join(c if c.isalnum() or c in "-_" else "-" for c in vault.name)[:40] or "vault"
-    return Path(os.path.abspath(base)) / f"{name}-{digest}", source
+    return f"{name}-{digest}"
 
 
 def _values(vault: Path, environment: Mapping[str, str]) -> dict[str, Value]:

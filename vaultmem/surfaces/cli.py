@@ -168,6 +168,11 @@ def _parser() -> "argparse.ArgumentParser":
     links.add_argument("note", help="path, name or alias")
 
     add("lint", _lint, "list broken and ambiguous links, orphans, and notes with problems")
+    secrets = add(
+        "secrets", _secrets, "list credentials found in notes, and allow what only looks like one"
+    )
+    secrets.add_argument("action", nargs="?", choices=["list", "allow", "revoke"], default="list")
+    secrets.add_argument("fingerprint", nargs="*", help="of the secret, as the list shows it")
     add("status", _status, "show counts, freshness and problems")
     why = add("why", _why, "tell why a note is, or is not, found")
     why.add_argument("note", metavar="PATH", help="path in the vault, or a note's name")
@@ -264,9 +269,24 @@ def _lint(arguments: "argparse.Namespace") -> int:
     from vaultmem.surfaces.render import render_lint
 
     def verdict(reply: LintReply) -> int:
-        return int(bool(reply.unresolved or reply.ambiguous or reply.problems))
+        return int(bool(reply.unresolved or reply.ambiguous or reply.problems or reply.secrets))
 
     return _answer(arguments, lambda memory: lint(memory, LintRequest()), render_lint, verdict)
+
+
+def _secrets(arguments: "argparse.Namespace") -> int:
+    from vaultmem.service.operations.secrets import (
+        AllowRequest,
+        SecretsRequest,
+        allow_secret,
+        secrets,
+    )
+    from vaultmem.surfaces.render import render_allowed, render_secrets
+
+    if arguments.action == "list":
+        return _answer(arguments, lambda memory: secrets(memory, SecretsRequest()), render_secrets)
+    request = AllowRequest(tuple(arguments.fingerprint), revoke=arguments.action == "revoke")
+    return _answer(arguments, lambda memory: allow_secret(memory, request), render_allowed)
 
 
 def _status(arguments: "argparse.Namespace") -> int:

@@ -6,7 +6,7 @@ Text from notes is shown without the characters that would steer a terminal.
 from collections.abc import Iterator
 
 from vaultmem.model.hit import Hit
-from vaultmem.model.note import Problem
+from vaultmem.model.note import FoundSecret, Problem
 from vaultmem.service.demo import DemoReply
 from vaultmem.service.operations.index import IndexReply
 from vaultmem.service.operations.inspect import InspectReply
@@ -14,6 +14,7 @@ from vaultmem.service.operations.lint import LintReply
 from vaultmem.service.operations.read import ReadReply
 from vaultmem.service.operations.related import LinkOut, RelatedReply
 from vaultmem.service.operations.search import SearchReply
+from vaultmem.service.operations.secrets import AllowReply, SecretsReply
 from vaultmem.service.operations.status import StatusReply
 from vaultmem.surfaces.text import visible, visible_line
 
@@ -166,8 +167,36 @@ def render_lint(reply: LintReply) -> str:
         )
     lines.append(f"Notes without any link: {len(reply.orphans)}")
     lines += [f"  {orphan.path}" for orphan in reply.orphans]
+    if reply.secrets:
+        lines.append(f"Secrets: {len(reply.secrets)}")
+        lines += [f"  {_secret(secret)}" for secret in reply.secrets]
     lines += _problems(reply.problems, limit=None)
     return _joined(lines)
+
+
+def render_secrets(reply: SecretsReply) -> str:
+    """Each credential with what it can be allowed by."""
+    lines = [f"! {reason}" for reason in reply.degraded]
+    lines += [_secret(secret) for secret in reply.secrets] or ["No note holds a credential."]
+    if any(secret.fingerprint and not secret.allowed for secret in reply.secrets):
+        lines += ["", "`vaultmem secrets allow FINGERPRINT` lets text through that is no secret."]
+    return _joined(lines)
+
+
+def render_allowed(reply: AllowReply) -> str:
+    """What is let through now."""
+    lines = [
+        f"{_count(len(reply.changed), 'fingerprint')} changed, "
+        f"{_count(reply.notes, 'note')} indexed again"
+    ]
+    return _joined([*lines, *(_secret(secret) for secret in reply.secrets)])
+
+
+def _secret(secret: FoundSecret) -> str:
+    shown = f"  {secret.shown}…" if secret.shown else ""
+    name = secret.fingerprint or "no fingerprint: the state folder cannot be written"
+    state = "  (allowed)" if secret.allowed else ""
+    return f"{secret.path}:{secret.line}  {secret.kind}{shown}  {name}{state}"
 
 
 def render_status(reply: StatusReply) -> str:

@@ -5,7 +5,7 @@ lines of a canvas, it means those of this text, which is also what `read` shows.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vaultmem.model.note import Arrow, Problem
@@ -39,8 +39,15 @@ class Canvas:
     problems: tuple[Problem, ...] = ()
 
 
-def read_canvas(path: str, source: str) -> Canvas:
-    """Understand the JSON of a canvas. Never raises; an empty file is an empty canvas."""
+def _as_it_is(text: str) -> str:
+    return text
+
+
+def read_canvas(path: str, source: str, change: Callable[[str], str] = _as_it_is) -> Canvas:
+    """Understand the JSON of a canvas. Never raises; an empty file is an empty canvas.
+
+    change: what is done to each text before it is laid out with the others.
+    """
     nodes: object = []
     edges: object = []
     problems: tuple[Problem, ...] = ()
@@ -58,12 +65,12 @@ def read_canvas(path: str, source: str) -> Canvas:
     cards: list[Card] = []
     by_id: dict[str, Card] = {}
     for node in nodes if isinstance(nodes, list) else []:
-        card = _card(node) if isinstance(node, dict) else None
+        card = _card(node, change) if isinstance(node, dict) else None
         if card is not None:
             cards.append(card)
             by_id.setdefault(_text(node, "id"), card)
     by_id.pop("", None)  # cards without a name, which no edge can mean
-    return _laid_out(cards, _edges(edges, by_id), problems)
+    return _laid_out(cards, _edges(edges, by_id, change), problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,24 +112,24 @@ def _laid_out(cards: Sequence[Card], edges: list[_Edge], problems: tuple[Problem
     return Canvas("".join(parts), tuple(placed), tuple(arrows), (began, ended), problems)
 
 
-def _card(node: Mapping[str, object]) -> Card | None:
+def _card(node: Mapping[str, object], change: Callable[[str], str]) -> Card | None:
     kind = node.get("type")
     if kind == "text":
-        text = _text(node, "text")
+        text = change(_text(node, "text"))
         return Card(text, markdown=True, name=_short(_line(text)))
     file = vault_path(_text(node, "file")) if kind == "file" else ""
     if file.strip() and len(file) <= MAX_PATH_CHARS:
-        subpath = _line(_text(node, "subpath"))
+        subpath = _line(change(_text(node, "subpath")))
         subpath = subpath if subpath.startswith("#") else ""
         shown, name = _line(f"![[{file}{subpath}]]"), _line(file).removesuffix(".md")
         return Card(shown, False, name + _short(subpath), file, subpath)
     if kind in ("link", "group"):
-        text = _line(_text(node, "url" if kind == "link" else "label"))
+        text = _line(change(_text(node, "url" if kind == "link" else "label")))
         return Card(text, markdown=False, name=_short(text))
     return None
 
 
-def _edges(edges: object, cards: Mapping[str, Card]) -> list[_Edge]:
+def _edges(edges: object, cards: Mapping[str, Card], change: Callable[[str], str]) -> list[_Edge]:
     found: list[_Edge] = []
     for edge in edges if isinstance(edges, list) else []:
         if not isinstance(edge, dict):
@@ -133,7 +140,8 @@ def _edges(edges: object, cards: Mapping[str, Card]) -> list[_Edge]:
             # An arrow head at the beginning alone points the other way.
             if back and not on:
                 source, target = target, source
-            found.append(_Edge(source, target, _line(_text(edge, "label")), both=back and on))
+            label = _line(change(_text(edge, "label")))
+            found.append(_Edge(source, target, label, both=back and on))
     return found
 
 

@@ -14,7 +14,7 @@ again, weakest boundary first. An edit therefore moves the cuts next to it and n
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import accumulate, pairwise
@@ -26,11 +26,23 @@ from vaultmem.model.note import Block, Heading, Item, Note
 from vaultmem.vault.pieces import LEAST_PIECES, estimate_pieces, measure_pieces
 
 # Bump when cuts or keys change, so that sidecars are rebuilt.
-CHUNKER_VERSION = 2
+CHUNKER_VERSION = 3
 
+# Of one heading in a trail. What is longer is text as well: it is cut into passages like any other.
 MAX_TRAIL_CHARS = 200
+# Of all headings in a trail. Every passage repeats them, so that a hundred short sections below six
+# long headings would otherwise make a sidecar of many times the note.
+MAX_WHOLE_TRAIL_CHARS = 600
+_LEAST_TRAIL_CHARS = 80  # of each, so that all can still be told apart
 # However long the headings are, the text keeps at least this share of a passage.
 MIN_TEXT_SHARE = 0.5
+
+# Of the items that a passage belongs to, the innermost are remembered. A line of a megabyte can
+# hold a thousand dated fields and be two thousand passages, each of which would be of them all.
+MAX_ITEMS = 16
+
+# From here on, looking through all boundaries again for each cut is dearer than a tree of them.
+_MANY = 1000
 
 _LINE = re.compile(r"\n(?=[^\n])")
 _SENTENCE = re.compile(r"[.!?…][\"')\]*_]*[ \t]+|[。！？．][」』）]?")
@@ -117,8 +129,22 @@ def _part_sections(headings: Sequence[Heading], start: int, end: int) -> Iterato
         open_headings.append(heading)
         after = headings[index + 1].start if index + 1 < len(headings) else end
         body = heading.body if 0 <= heading.body <= after else after
-        trail = tuple(h.text[:MAX_TRAIL_CHARS] for h in open_headings)
+        if len(heading.text) > MAX_TRAIL_CHARS:
+            body = min(body, heading.start + MAX_TRAIL_CHARS)
+        trail = _trail(open_headings)
         yield _Section(trail, estimate_pieces(" ".join(trail)), heading.start, body, after)
+
+
+def _trail(headings: Sequence[Heading]) -> tuple[str, ...]:
+    """The texts of headings, outermost first; where they are long, the outer ones are shortened."""
+    texts = [heading.text[:MAX_TRAIL_CHARS] for heading in headings]
+    over = sum(map(len, texts)) - MAX_WHOLE_TRAIL_CHARS
+    for place, text in enumerate(texts[:-1]):
+        if over <= 0:
+            break
+        texts[place] = text[: max(_LEAST_TRAIL_CHARS, len(text) - over)]
+        over -= len(text) - len(texts[place])
+    return tuple(texts)
 
 
 def _with_items(
@@ -134,6 +160,14 @@ def _with_items(
             for item in items
         )
     )
+    # Those of one stretch are few to remember, and the stretches at one place are few.
+    together: dict[tuple[int, int], int] = {}
+    kept: list[_Span] = []
+    for span in spans:
+        count = together[span[:2]] = together.get(span[:2], 0) + 1
+        if count <= MAX_ITEMS:
+            kept.append(span)
+    spans = kept
     edges = sorted({edge for span in spans for edge in (span.begin, span.end)})
     active: list[_Span] = []
     pending = 0
@@ -176,6 +210,7 @@ def _cut(
     runs = [_run(text, section.start, section.end, blocks, 0)]
     while runs:
         run = runs.pop()
+        strongest = _strongest_of(run.boundaries)
         pending = [(0, len(run.points) - 1)]
         while pending:
             low, high = pending.pop()
@@ -183,7 +218,7 @@ def _cut(
             if cost <= budget:
                 costs[run.points[low]] = cost
             elif high - low > 1:
-                at = _strongest(run.boundaries, low, high - 1)
+                at = strongest(low, high - 1)
                 cuts.append(run.boundaries[at])
                 pending += ((low, at + 1), (at + 1, high))
             else:
@@ -212,15 +247,60 @@ def _run(text: str, start: int, end: int, boundaries: list[_Boundary], level: in
     return _Run(points, list(accumulate(pieces, initial=0.0)), boundaries, level)
 
 
-def _strongest(boundaries: Sequence[_Boundary], low: int, high: int) -> int:
-    """Index of the winner in [low, high); among equals the middle one: equal lines split evenly."""
-    strength, order, _ = min(boundaries[low:high])
-    equals = [
-        i
-        for i in range(low, high)
-        if boundaries[i].order == order and boundaries[i].strength == strength
-    ]
-    return equals[len(equals) // 2]
+def _strongest_of(boundaries: Sequence[_Boundary]) -> Callable[[int, int], int]:
+    """Gives the index of the winner in [low, high).
+
+    Among equals it is the middle one: equal lines split evenly.
+    """
+    if len(boundaries) > _MANY:
+        return _Tree(boundaries).strongest
+
+    def strongest(low: int, high: int) -> int:
+        strength, order, _ = min(boundaries[low:high])
+        equals = [
+            i
+            for i in range(low, high)
+            if boundaries[i].order == order and boundaries[i].strength == strength
+        ]
+        return equals[len(equals) // 2]
+
+    return strongest
+
+
+class _Tree:
+    """The winner of any stretch of many boundaries, in logarithmic time.
+
+    Where each cut leaves nearly all on one side, looking through what is left would take the
+    square: somebody can write lines whose hashes rise from each to the next.
+    """
+
+    def __init__(self, boundaries: Sequence[_Boundary]) -> None:
+        self._keys = [boundary[:2] for boundary in boundaries]
+        self._places: dict[tuple[int, int], list[int]] = {}
+        for place, key in enumerate(self._keys):
+            self._places.setdefault(key, []).append(place)
+        # Node i has the nodes 2i and 2i + 1 below it; the boundaries themselves are the last ones.
+        size = self._size = len(self._keys)
+        self._least = [*self._keys, *self._keys]
+        for node in range(size - 1, 0, -1):
+            self._least[node] = min(self._least[2 * node], self._least[2 * node + 1])
+
+    def strongest(self, low: int, high: int) -> int:
+        """Index of the winner in [low, high)."""
+        least = self._keys[low]
+        left, right = low + self._size, high + self._size
+        while left < right:
+            if left % 2:
+                least = min(least, self._least[left])
+                left += 1
+            if right % 2:
+                right -= 1
+                least = min(least, self._least[right])
+            left //= 2
+            right //= 2
+        places = self._places[least]
+        first, after = bisect_left(places, low), bisect_left(places, high)
+        return places[first + (after - first) // 2]
 
 
 def _joined(
@@ -330,7 +410,9 @@ def _make(
         body=min(section.body - first, len(slice_)) if opens else 0,
         pieces=int(cost) + 1 + section.trail_pieces,
         # A heading that was cut off from the item below it is no part of that.
-        items=tuple(dict.fromkeys(span.says for span in section.items if span.begin < last)),
+        items=tuple(dict.fromkeys(span.says for span in section.items if span.begin < last))[
+            :MAX_ITEMS
+        ],
     )
 
 

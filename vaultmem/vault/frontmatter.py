@@ -7,7 +7,7 @@ any other, and a key given twice makes the block invalid.
 import re
 from functools import cache
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vaultmem.model.note import Frontmatter, Problem
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # An alias bomb loads in an instant and never ends when it is walked: bound the walk, not the load.
 MAX_BLOCK_CHARS = 64 * 1024
-MAX_NODES = 10_000
+MAX_NODES = 25_000
 MAX_DEPTH = 20
 MAX_NUMBER_CHARS = 1000
 
@@ -28,6 +28,7 @@ _CLOSING = re.compile(r"^---[ \t]*$", re.MULTILINE)
 # Characters that PyYAML refuses, or takes for line ends as YAML 1.1 did: carried through loading
 # as private ones.
 _SPECIAL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]")
+_FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f]")
 # The last plane: icon fonts live in the one before it.
 _PRIVATE = 0x100000
 _CARRIED = re.compile("[􀀀-􀀟􀁿-􀂟􂀨􂀩􏿾􏿿]")
@@ -36,6 +37,13 @@ _CARRIED = re.compile("[􀀀-􀀟􀁿-􀂟􂀨􂀩􏿾􏿿]")
 # a dash.
 _BLANK_TABS = re.compile(r"^[ \t]*\t[ \t]*(?=#|$)", re.MULTILINE)
 _TAB_BEHIND_DASH = re.compile(r"^((?: *-)+)[ ]*\t[ \t]*(?=[^\s-])", re.MULTILINE)
+
+# What stands in place of a secret, and what its brackets are while YAML is read.
+_PLACEHOLDER = re.compile(r"\[(secret:[\w-]+|private)\]")
+_OPEN, _CLOSE = "\U0010fff0", "\U0010fff1"
+
+# What only vaultmem writes, and only into notes of its own.
+OWN_KEY = "vaultmem"
 
 ABSENT = Frontmatter(exists=False, valid=True, properties={}, text="", lines=0, end=0)
 
@@ -46,13 +54,10 @@ def read_frontmatter(path: str, text: str) -> tuple[Frontmatter, tuple[Problem, 
     Never raises. A block that is no mapping, or no YAML, leaves the note without properties and
     one problem that names the line.
     """
-    if not text.startswith(_OPENING):
-        return ABSENT, ()
-    opened = len(_OPENING) - 1
-    closed = _CLOSING.search(text, opened + 1)
+    closed = _closing(text)
     if closed is None:
         return ABSENT, ()
-    block = text[opened + 1 : closed.start()]
+    block = text[len(_OPENING) : closed.start()]
     end = min(closed.end() + 1, len(text))
     lines = text.count("\n", 0, closed.start()) + 1
     properties, problem = _load(path, block)
@@ -69,6 +74,22 @@ def read_frontmatter(path: str, text: str) -> tuple[Frontmatter, tuple[Problem, 
     )
 
 
+def frontmatter_block(text: str) -> str | None:
+    """What stands between the fences at the top of a note; None where there are none."""
+    closed = _closing(text)
+    return None if closed is None else text[len(_OPENING) : closed.start()]
+
+
+def frontmatter_lines(text: str) -> int:
+    """How many lines the block takes, its fences included."""
+    closed = _closing(text)
+    return 0 if closed is None else text.count("\n", 0, closed.start()) + 1
+
+
+def _closing(text: str) -> re.Match[str] | None:
+    return _CLOSING.search(text, len(_OPENING)) if text.startswith(_OPENING) else None
+
+
 def _load(path: str, block: str) -> tuple[dict[str, object] | None, Problem | None]:
     if len(block) > MAX_BLOCK_CHARS:
         return None, Problem(
@@ -81,7 +102,7 @@ def _load(path: str, block: str) -> tuple[dict[str, object] | None, Problem | No
     if not block.strip():
         return {}, None
     try:
-        properties = _load_yaml(block)
+        loaded = _load_yaml(block)
     except Exception as error:  # noqa: BLE001 - ValueError, RecursionError and more; see below
         # PyYAML raises six kinds on hostile blocks; whatever it is, the body is indexed anyway.
         line, reason = _explain(error)
@@ -91,10 +112,11 @@ def _load(path: str, block: str) -> tuple[dict[str, object] | None, Problem | No
             "frontmatter-invalid",
             f"The properties are not valid YAML ({reason}); the text is indexed without them.",
         )
+    properties = loaded.value
     if properties is None:
         return {}, None
     if isinstance(properties, dict):
-        return properties, None
+        return properties, _oddity(path, block, loaded, properties)
     if properties is _TOO_LARGE:
         return None, Problem(
             path,
@@ -107,22 +129,50 @@ def _load(path: str, block: str) -> tuple[dict[str, object] | None, Problem | No
         path,
         1,
         "frontmatter-not-a-mapping",
-        f"The properties block holds a {type(properties).__name__}, not `key: value` lines; "
+        f"The properties block holds a {_SHAPES[type(properties)]}, not `key: value` lines; "
         "the text is indexed without it.",
     )
 
 
-def _load_yaml(block: str) -> object:
+def _oddity(
+    path: str, block: str, loaded: "_Loaded", properties: dict[str, object]
+) -> Problem | None:
+    """What is odd about properties that were understood all the same; the first thing only."""
+    control = _FORBIDDEN.search(block)
+    if control is not None:
+        line = block.count("\n", 0, control.start()) + 2
+        message = (
+            f"The properties hold the control character \\x{ord(control.group()):02x}, which YAML "
+            "forbids; it is left in place."
+        )
+        return Problem(path, line, "property-invalid", message)
+    if loaded.odd is not None:
+        return Problem(path, loaded.odd[0] + 2, "property-invalid", loaded.odd[1])
+    if OWN_KEY in properties:
+        line = next((n for n, row in enumerate(block.split("\n"), 2) if OWN_KEY in row), 1)
+        message = (
+            f"The property {OWN_KEY} is for notes that vaultmem manages; here it does nothing."
+        )
+        return Problem(path, line, "own-key", message)
+    return None
+
+
+def _load_yaml(block: str) -> "_Loaded":
     import yaml
 
     carried = _SPECIAL.sub(lambda found: chr(_PRIVATE + ord(found.group())), block)
+    if "[secret:" in carried or "[private]" in carried:
+        # A placeholder is text, not a list.
+        carried = _PLACEHOLDER.sub(f"{_OPEN}\\1{_CLOSE}", carried)
+    loaded: _Loaded
     try:
-        return _handler().load(carried)
+        loaded = _handler().load(carried)
     except yaml.YAMLError:
         spaced = _TAB_BEHIND_DASH.sub(r"\1 ", _BLANK_TABS.sub("", carried))
         if spaced == carried:
             raise
-        return _handler().load(spaced)
+        loaded = _handler().load(spaced)
+    return loaded
 
 
 def _key(key: object) -> str:
@@ -178,6 +228,15 @@ def _handler() -> "YAMLHandler":
 # What loading gives for a block that is too much to walk.
 _TOO_LARGE = object()
 
+
+_SHAPES = {list: "list", str: "text", int: "number", float: "number", bool: "truth value"}
+
+
+class _Loaded(NamedTuple):
+    value: object
+    odd: tuple[int, str] | None  # 0-based line within the block, and what is odd there
+
+
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
 _BOOL = {
     word: value
@@ -205,14 +264,19 @@ def _loader() -> type:
     base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Core12Loader(base):  # type: ignore[misc, valid-type]
-        def get_single_data(self) -> object:
+        def get_single_data(self) -> _Loaded:
             node = self.get_single_node()
+            self.odd: tuple[int, str] | None = None
             if node is None:
-                return None
+                return _Loaded(None, None)
             self.nodes = 0
             self.chars = 0
             value = self.plain(node, 0)
-            return _TOO_LARGE if self.nodes > MAX_NODES else value
+            return _Loaded(_TOO_LARGE if self.nodes > MAX_NODES else value, self.odd)
+
+        def note(self, node: yaml.Node, message: str) -> None:
+            if self.odd is None:
+                self.odd = (node.start_mark.line, message)
 
         def resolve(self, kind: type, value: str, implicit: object) -> str:
             if kind is yaml.ScalarNode:
@@ -232,6 +296,8 @@ def _loader() -> type:
                 if self.chars > MAX_BLOCK_CHARS:
                     self.nodes = MAX_NODES + 1
                     return None
+                if node.tag == _TAG + "int" and len(node.value) > MAX_NUMBER_CHARS:
+                    self.note(node, f"A number of {len(node.value):,} digits is kept as text.")
                 return _scalar(node)
             if isinstance(node, yaml.SequenceNode):
                 _known(node, ("seq",))
@@ -243,6 +309,8 @@ def _loader() -> type:
                     key = _key(_scalar(key_node))
                 else:
                     self.plain(key_node, depth + 1)  # counts it
+                    if depth == 0 and not _is_template(key_node):
+                        self.note(key_node, "A list or a mapping stands where a name is expected.")
                     key = _flow(key_node) if self.nodes <= MAX_NODES else ""
                 if key in mapping:
                     raise _refused(key_node, f"the key {key[:40]!r} is given twice")
@@ -250,6 +318,13 @@ def _loader() -> type:
             return mapping
 
     return Core12Loader
+
+
+def _is_template(node: "Node") -> bool:
+    """Whether a key is a template's `{{title}}`, which is a mapping of mappings without values."""
+    import yaml
+
+    return isinstance(node, yaml.MappingNode) and not any(value.value for _, value in node.value)
 
 
 def _core_type(text: str) -> str:
@@ -269,6 +344,8 @@ def _core_type(text: str) -> str:
 
 def _scalar(node: "ScalarNode") -> object:
     text = _CARRIED.sub(lambda found: chr(ord(found.group()) - _PRIVATE), str(node.value))
+    if _OPEN in text:
+        text = text.replace(_OPEN, "[").replace(_CLOSE, "]")
     match node.tag.removeprefix(_TAG):
         case "str":
             return text

@@ -30,6 +30,15 @@ _DESTINATION = re.compile(
     r"\]\([ \t]*+(?:<([^<>\n]*)>|([^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*))"
     r"(?:[ \t]++(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*+\)"
 )
+# What is stored of a note is cut at these, never refused: rows and replies are for people, and each
+# link of a list of links repeats its texts. No system opens a longer path than the first, and a tag
+# or a name that is longer is a line that lost its blanks.
+MAX_TARGET_CHARS = 4096
+MAX_SUBPATH_CHARS = 1000
+MAX_DISPLAY_CHARS = 1000
+MAX_TAG_CHARS = 300
+MAX_VALUE_CHARS = 4000
+
 # What stands in place of code and of links: no blank, so that no tag begins behind it, and no
 # letter of any word, tag or key.
 MASK = "\u2060"
@@ -47,7 +56,7 @@ _FIELD = re.compile(
 )
 # `[key:: value]` and `(key:: value)` within a line.
 _INLINE_FIELD = re.compile(rf"[\[(][*_~=]{{0,3}}({_KEY})[*_~= \t]{{0,5}}::{_BEHIND}")
-_BLOCK_ID_BEHIND = re.compile(r"[ \t]+\^[A-Za-z0-9-]+$")
+_BLOCK_ID_BEHIND = re.compile(r"\^[A-Za-z0-9-]+$")
 _CLOSER = {"[": "]", "(": ")"}
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 _BRACKET = re.compile(r"\\[\[\]\\]|[\[\]]|\n(?=[ \t]*\n)")
@@ -185,9 +194,9 @@ def wikilink(inner: str, *, embed: bool, line: int, key: str | None = None) -> L
         target = target[:-1]
     path, mark, subpath = target.partition("#")
     return Link(
-        target=path.strip(),
-        subpath=(mark + subpath).rstrip() if mark else "",
-        display=display if bar else None,
+        target=path.strip()[:MAX_TARGET_CHARS],
+        subpath=(mark + subpath).rstrip()[:MAX_SUBPATH_CHARS] if mark else "",
+        display=display[:MAX_DISPLAY_CHARS] if bar else None,
         embed=embed,
         line=line,
         key=key,
@@ -255,9 +264,9 @@ def markdown_link(
         return None
     path, mark, subpath = destination.partition("#")
     return Link(
-        target=_decode(path),
-        subpath=mark + _decode(subpath) if mark else "",
-        display=display,
+        target=_decode(path)[:MAX_TARGET_CHARS],
+        subpath=(mark + _decode(subpath))[:MAX_SUBPATH_CHARS] if mark else "",
+        display=display[:MAX_DISPLAY_CHARS],
         embed=embed,
         line=line,
         key=key,
@@ -278,7 +287,7 @@ def find_tags(text: str, start: int) -> list[str]:
     """Inline tags in source order, without `#`; a tag of digits alone is none."""
     if "#" not in text:
         return []
-    return [tag for tag in _TAG.findall(text, start) if not tag.isdigit()]
+    return [tag[:MAX_TAG_CHARS] for tag in _TAG.findall(text, start) if not tag.isdigit()]
 
 
 def distinct(names: Sequence[str]) -> tuple[str, ...]:
@@ -350,7 +359,7 @@ def find_fields(
             value = _line_of(source, whole.start(4), whole.end(4))
             if whole.group(1):
                 value = value.removesuffix("%%").rstrip()
-            value = _BLOCK_ID_BEHIND.sub("", value)
+            value = _without_block_id(value)[:MAX_VALUE_CHARS]
             alone = not whole.group(2) and text[begin] not in " \t"
             found.append(Field(_field_key(whole.group(3)), value, line, alone))
             begin = whole.start(4)
@@ -370,7 +379,7 @@ def _inline_fields(text: str, source: str, begin: int, end: int, line: int) -> l
             at += 1
         if depth:
             break  # never closed, and so neither is what follows within it
-        value = _line_of(source, match.end(), at - 1)
+        value = _line_of(source, match.end(), at - 1)[:MAX_VALUE_CHARS]
         found.append(Field(_field_key(match.group(1)), value, line, alone=False))
         begin = at
     return found
@@ -379,6 +388,13 @@ def _inline_fields(text: str, source: str, begin: int, end: int, line: int) -> l
 def _line_of(source: str, start: int, end: int) -> str:
     """A stretch of the source without blanks around it; a code span in it may have a line end."""
     return source[start:end].replace("\n", " ").strip() if start >= 0 else ""
+
+
+def _without_block_id(value: str) -> str:
+    """The value without the id of its block, which stands behind a blank at its end."""
+    at = value.rfind("^")
+    named = at > 0 and value[at - 1] in " \t" and _BLOCK_ID_BEHIND.match(value, at)
+    return value[:at].rstrip(" \t") if named else value
 
 
 def _field_key(key: str) -> str:

@@ -27,6 +27,8 @@ MAX_ITEM_CHARS = 300
 
 # So many blocks may begin in one line; deeper ones are beyond any person's note.
 MAX_NESTED = 64
+# What is looked at of the line below a field that has no text itself: enough for what is shown.
+_LINE_BELOW = 4 * MAX_ITEM_CHARS
 
 _LOG_NAME = re.compile(
     r"(?:.*[ _-])?(?:change[ _-]?log|log(?:book)?|journal|release[ _-]notes"
@@ -44,7 +46,7 @@ _ENDS = re.compile(rf"(?<![\w-]){_DAY}[\])*_:\s]*(?:\[YANKED\])?$")
 _VERSION = re.compile(r"\d\.\d")
 # A task that is still open has not been done on that day.
 _ENTRY = re.compile(
-    rf"[ \t]*(?:[-*+]|\d{{1,9}}[.)])?[ \t]*(?:\[[^ ]\][ \t]+)?[(*_]*"
+    rf"[ \t]*+(?:[-*+]|\d{{1,9}}[.)])?[ \t]*+(?:\[[^ ]\][ \t]+)?[(*_]*"
     rf"(?:\[?{_DAY}|\[\[{_DAY}(?=[\]|#]))"
 )
 # The day that an item gives itself: before its text, alone but for a word (`on …`), behind the
@@ -60,10 +62,9 @@ _QUOTE = re.compile(r"(?:[ \t]*>)*[ \t]*")
 _CALLOUT = re.compile(r"\[![^\]\n]+\]")
 # A day that has its line to itself.
 _ALONE = re.compile(rf"[\[(*_]*{_DAY}[\])*_:]*[ \t]*$")
-_LINK_OR_DAY = re.compile(
-    rf"\[\[[^\]\n]{{0,300}}\]\]|\[[^\]\n]{{0,300}}\]\([^)\n]{{0,300}}\)|{_DAY}"
-)
+_LINK_OR_DAY = re.compile(rf"\[\[[^\[\]\n]*+\]\]|\[[^\[\]\n]*+\]\([^)\n]{{0,300}}+\)|{_DAY}")
 _SHOWN = re.compile(r"[^\W_]|[^\x00-\x7f]")
+_SHOWN_IN_LINE = re.compile(r"\S")
 
 
 def find_items(note: Note, rules: KindRules, kind: str) -> tuple[Item, ...]:
@@ -85,7 +86,9 @@ def find_items(note: Note, rules: KindRules, kind: str) -> tuple[Item, ...]:
         first, last = places.of(field)
         text = field.value
         if not text and field.line < last:
-            text = _MARKER.sub("", _line(note, field.line), count=1)  # what stands below it
+            at = note.line_starts[field.line]
+            below = note.text[at : min(at + _LINE_BELOW, _line_end(note, field.line + 1))]
+            text = _MARKER.sub("", below, count=1)  # what stands below it
         if text:
             day = days.of(field.line, text)
             found.append(Item(field.key.lower(), day, first, last, _short(text), "field"))
@@ -118,6 +121,7 @@ class _Places:
 
     def __init__(self, note: Note) -> None:
         self._note = note
+        self._ends: dict[int, int] = {}
         self._firsts = [block.first for block in note.blocks]
         self._alone = {field.line for field in note.fields if field.alone}
 
@@ -130,11 +134,12 @@ class _Places:
         note, row = self._note, field.line - 1
         at = bisect_right(note.headings, field.line, key=lambda heading: heading.line) - 1
         if at >= 0 and not 0 <= note.headings[at].body <= note.line_starts[row]:
-            return note.headings[at].line, _text_end(note, at)
+            heading = note.headings[at]
+            return heading.line, self._last_shown(heading.line - 1, _text_end(note, at))
         block = self._around(row)
         if block is None:
             return field.line, field.line
-        last = _last_shown(note, block.first, block.after)
+        last = self._last_shown(block.first, block.after)
         if block.kind == "item":
             return field.line, last
         if not field.alone:
@@ -143,6 +148,13 @@ class _Places:
         while after <= last and after not in self._alone:
             after += 1
         return field.line, after - 1
+
+    def _last_shown(self, row: int, after: int) -> int:
+        """As the function says; a line with a thousand fields asks a thousand times."""
+        if after not in self._ends:
+            # A block begins in a row that is not blank, so no other row can end before it.
+            self._ends[after] = _last_shown(self._note, row, after)
+        return max(row + 1, self._ends[after])
 
     def _around(self, row: int) -> Block | None:
         """The list item that begins in a row, else the innermost paragraph or table over it."""
@@ -163,7 +175,7 @@ class _Places:
         last = line
         for block in self._note.blocks[at : at + MAX_NESTED]:
             if block.first == line - 1 and block.kind == "quote":
-                last = _last_shown(self._note, block.first, block.after)
+                last = self._last_shown(block.first, block.after)
         return last
 
 
@@ -198,9 +210,16 @@ class _Days:
 
 def _last_shown(note: Note, row: int, after: int) -> int:
     """The last line (1-based) of rows [row, after) that is not blank; at least the first."""
-    while after > row + 1 and not _line(note, after - 1).strip():
+    while after > row + 1 and _is_blank(note, after - 1):
         after -= 1
     return after
+
+
+def _is_blank(note: Note, row: int) -> bool:
+    # Without taking the line out of the text: it may be a megabyte long.
+    end = _line_end(note, row + 1)
+    shown = _SHOWN_IN_LINE.search(note.text, note.line_starts[row], end)
+    return shown is None
 
 
 def _entries(note: Note, rules: KindRules, kind: str) -> Iterator[Item]:
@@ -267,7 +286,7 @@ def _are_log(days: Sequence[date], rank: int) -> bool:
 
 
 def _text_end(note: Note, index: int) -> int:
-    """The last line of a heading's own text, before any other heading or part of the note."""
+    """The row behind a heading's own text, before any other heading or part of the note."""
     heading = note.headings[index]
     after = len(note.line_starts)
     if index + 1 < len(note.headings):
@@ -275,7 +294,7 @@ def _text_end(note: Note, index: int) -> int:
     part = bisect_right(note.parts, heading.start, key=lambda part: part.start) - 1
     if part >= 0 and heading.start < note.parts[part].end:
         after = min(after, bisect_left(note.line_starts, note.parts[part].end))
-    return _last_shown(note, heading.line - 1, after)
+    return after
 
 
 def _section_end(note: Note, index: int, days: Mapping[int, date]) -> int:

@@ -5,6 +5,7 @@ never resolves a link. The rule looks only at files whose name is the link's las
 that comes or goes can affect only links that end in its name.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from vaultmem.vault.paths import fold, is_note, vault_path
@@ -19,6 +20,8 @@ class VaultNames:
         # name -> folder -> nearest file of that name at or below the folder; made when asked for,
         # since a name that every folder has (README) would otherwise cost its square.
         self._nearest: dict[str, dict[str, str]] = {}
+        # name -> (path read backwards, path), sorted: those with one ending stand together.
+        self._backwards: dict[str, list[tuple[str, str]]] = {}
         for path in paths:
             folded = fold(path)
             # Of two that differ in case alone always the same one, however they are listed.
@@ -46,7 +49,7 @@ class VaultNames:
         if "/" not in link:
             return found
         exact = self._exact(link, name)
-        return [exact] if exact is not None else _ending_with(found, link, name)
+        return [exact] if exact is not None else self._ending_with(link, name)
 
     def _name(self, target: str) -> str:
         """The folded file name that a link asks for."""
@@ -84,7 +87,18 @@ class VaultNames:
         if "/" not in link:
             nearest = self._nearest_of(name)
             return nearest.get(fold(folder)) or nearest[""]
-        return _fitting(found, link, name, folder)
+        return _nearest_fitting(self._ending_with(link, name), folder)
+
+    def _ending_with(self, link: str, name: str) -> list[str]:
+        """The files of a name whose path ends as the link does."""
+        if name not in self._backwards:
+            found = self._by_name.get(name, [])
+            self._backwards[name] = sorted((fold(path)[::-1], path) for path in found)
+        ending = (fold(link).rpartition("/")[0] + "/" + name)[::-1]
+        files = self._backwards[name]
+        first = bisect_left(files, (ending, ""))
+        after = bisect_left(files, (ending + "\U0010ffff", ""))
+        return [path for _, path in files[first:after]]
 
     def _exact(self, link: str, name: str) -> str | None:
         folder, slash, _ = fold(link).rpartition("/")
@@ -104,9 +118,8 @@ class VaultNames:
         return self._nearest[name]
 
 
-def _fitting(found: list[str], link: str, name: str, folder: str) -> str | None:
+def _nearest_fitting(fitting: list[str], folder: str) -> str | None:
     """Among those whose path ends with the link: own folder first, then the shortest string."""
-    fitting = _ending_with(found, link, name)
     if not fitting:
         return None
     own = fold(folder)
@@ -116,11 +129,6 @@ def _fitting(found: list[str], link: str, name: str, folder: str) -> str | None:
         return (not inside, len(path), path)
 
     return min(fitting, key=order)
-
-
-def _ending_with(found: list[str], link: str, name: str) -> list[str]:
-    ending = fold(link).rpartition("/")[0] + "/" + name
-    return [path for path in found if fold(path).endswith(ending)]
 
 
 def _join(folder: str, link: str) -> str | None:

@@ -4,13 +4,13 @@ import codecs
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 from vaultmem.model.note import (
     Block,
     BlockId,
     Callout,
     Field,
+    Finding,
     Frontmatter,
     Heading,
     Link,
@@ -18,6 +18,7 @@ from vaultmem.model.note import (
     Part,
     Problem,
     Properties,
+    Screening,
     Task,
     note_name,
 )
@@ -37,10 +38,13 @@ from vaultmem.vault.inline import (
     mask_code,
     wikilink,
 )
+from vaultmem.vault.lines import line_offsets
+from vaultmem.vault.markers import find_markers, marker_fault
 from vaultmem.vault.paths import is_canvas
+from vaultmem.vault.screen import SECRET, Screen, Screened, screened, secrets_problem
 
 # Bump when the meaning of a note changes, so that sidecars are rebuilt.
-PARSER_VERSION = 4
+PARSER_VERSION = 5
 
 # UTF-32 first: its little-endian mark begins with that of UTF-16.
 _WIDE = (
@@ -50,20 +54,34 @@ _WIDE = (
 
 # A title is a line on a screen; what is longer is cut, never refused.
 MAX_TITLE_CHARS = 300
+# So is a tag or an alias; no file has a longer name.
+MAX_NAME_CHARS = 300
+# A note can give one block id a hundred thousand times. A person mends some and looks again.
+MAX_DOUBLED_IDS = 50
 
 
-def parse(path: str, data: bytes) -> Note:
+# Nothing is allowed, and nothing is left in: what holds where nobody says otherwise.
+STRICT = Screen()
+
+
+def parse(path: str, data: bytes, screen: Screen | None = STRICT) -> Note:
     """Understand one note, drawing or canvas.
 
-    path: its vault path.
-    data: the bytes of the file.
+    path:   its vault path.
+    data:   the bytes of the file.
+    screen: what is kept out of the note's text, and so out of everything that comes of it; None
+            for a file of which it is known that there is nothing to keep out.
     """
-    text, problems = decode(path, data)
+    whole, problems = decode(path, data)
     if is_canvas(path):
-        return _canvas_note(path, read_canvas(path, text), problems)
+        canvas, clean = _screened_canvas(path, whole, screen)
+        return _canvas_note(path, canvas, problems + clean.problems, clean)
+    clean = _clean(path, whole, screen)
+    text = clean.text
+    problems += clean.problems
     frontmatter, block_problems = read_frontmatter(path, text)
     starts = line_offsets(text)
-    body = _read_body(path, text, starts, frontmatter)
+    body = _read_body(path, text, starts, frontmatter, marked=clean.markers)
     properties = frontmatter.properties
     tags, tag_problems = _property_names(path, properties, "tags")
     aliases, alias_problems = _property_names(path, properties, "aliases")
@@ -89,6 +107,8 @@ def parse(path: str, data: bytes) -> Note:
         parts=parts,
         arrows=(),
         problems=problems + _twice_given(path, body.block_ids),
+        findings=clean.findings,
+        screening=clean.screening,
     )
 
 
@@ -107,8 +127,16 @@ class _Body:
     problems: tuple[Problem, ...] = ()
 
 
-def _read_body(path: str, text: str, starts: tuple[int, ...], frontmatter: Frontmatter) -> _Body:
-    problem: Problem | None = None
+def _read_body(
+    path: str,
+    text: str,
+    starts: tuple[int, ...],
+    frontmatter: Frontmatter,
+    *,
+    marked: bool = False,
+) -> _Body:
+    """marked: whether there may be marks of managed blocks."""
+    problems: tuple[Problem, ...] = ()
     try:
         structure = block_structure(text, starts, frontmatter.lines)
     except Exception as error:  # noqa: BLE001 - one odd text must not keep a vault from its index
@@ -116,8 +144,14 @@ def _read_body(path: str, text: str, starts: tuple[int, ...], frontmatter: Front
         reason = (
             f"Its blocks cannot be told apart ({type(error).__name__}); it is searched as text."
         )
-        problem = Problem(path, 0, "structure-unread", reason)
+        problems = (Problem(path, 0, "structure-unread", reason),)
     masked = mask_code(text, starts, structure.code, structure.inline)
+    fault = marker_fault(find_markers(masked)) if marked else None
+    if fault is not None:
+        message = (
+            f"A mark of a managed block is out of place: {fault[1]}. The note is not written to."
+        )
+        problems += (Problem(path, fault[0], "markers", message),)
     start = frontmatter.end
     links, without_links = find_links(masked, starts, start, text)
     callouts = find_callouts(masked, starts, start, text)
@@ -139,11 +173,52 @@ def _read_body(path: str, text: str, starts: tuple[int, ...], frontmatter: Front
         find_tasks(masked, starts, start, text),
         callouts,
         find_fields(masked, starts, start, text),
-        (problem,) if problem is not None else (),
+        problems,
     )
 
 
-def _canvas_note(path: str, canvas: Canvas, problems: tuple[Problem, ...]) -> Note:
+def _clean(path: str, text: str, screen: Screen | None) -> Screened:
+    return Screened(text, Screening.NOTHING) if screen is None else screened(path, text, screen)
+
+
+def _screened_canvas(path: str, source: str, screen: Screen | None) -> tuple[Canvas, Screened]:
+    """A canvas with each of its texts screened by itself, and what is to be said of them."""
+    whole = read_canvas(path, source)
+    if screen is None:
+        return whole, Screened(whole.text, Screening.NOTHING)
+    screen = replace(screen, switch="")  # a card has no properties
+    changed: dict[str, Screened] = {}
+
+    def change(text: str) -> str:
+        clean = screened(path, text, screen)
+        changed[clean.text] = clean
+        return clean.text
+
+    canvas = read_canvas(path, source, change)
+    starts = line_offsets(canvas.text)
+    findings: list[Finding] = []
+    problems: list[Problem] = []
+    placed = {card.text: bisect_right(starts, at) - 1 for at, card in reversed(canvas.cards)}
+    for text, clean in changed.items():
+        above = placed.get(text, 0)  # labels of arrows are looked for at the top
+        findings += [replace(finding, line=finding.line + above) for finding in clean.findings]
+        problems += [
+            replace(problem, line=problem.line + above)
+            for problem in clean.problems
+            if problem.code != SECRET
+        ]
+    summary = secrets_problem(path, sorted(findings, key=lambda f: f.line), screen)
+    screening = Screening.NOTHING if canvas.text == whole.text else Screening.PARTS
+    return canvas, Screened(
+        canvas.text,
+        screening,
+        tuple(sorted(findings, key=lambda finding: finding.line)),
+        (*problems, *((summary,) if summary else ())),
+        any(clean.markers for clean in changed.values()),
+    )
+
+
+def _canvas_note(path: str, canvas: Canvas, problems: tuple[Problem, ...], clean: Screened) -> Note:
     """A canvas as a note: each card is read by itself, so that nothing reaches into the next."""
     starts = line_offsets(canvas.text)
     bodies: list[_Body] = []
@@ -153,7 +228,13 @@ def _canvas_note(path: str, canvas: Canvas, problems: tuple[Problem, ...]) -> No
         parts.append(Part(at, at + len(card.text)))
         if card.markdown:
             bodies.append(
-                _shifted(_read_body(path, card.text, line_offsets(card.text), ABSENT), line, at)
+                _shifted(
+                    _read_body(
+                        path, card.text, line_offsets(card.text), ABSENT, marked=clean.markers
+                    ),
+                    line,
+                    at,
+                )
             )
         elif card.file:
             link = Link(card.file, card.subpath, None, embed=True, line=line + 1, exact=True)
@@ -179,6 +260,8 @@ def _canvas_note(path: str, canvas: Canvas, problems: tuple[Problem, ...]) -> No
         parts=tuple(parts),
         arrows=canvas.arrows,
         problems=problems + canvas.problems + tuple(p for body in bodies for p in body.problems),
+        findings=clean.findings,
+        screening=clean.screening,
     )
 
 
@@ -210,17 +293,24 @@ def _twice_given(path: str, block_ids: tuple[BlockId, ...]) -> tuple[Problem, ..
         line = first.setdefault(block_id.id.lower(), block_id.line)
         if line != block_id.line:
             message = (
-                f"The block id ^{block_id.id} is given in line {line} already; "
+                f"The block id ^{block_id.id[:60]} is given in line {line} already; "
                 "links lead there and never here."
             )
             problems.append(Problem(path, block_id.line, "block-id-duplicate", message))
+            if len(problems) == MAX_DOUBLED_IDS:
+                break
     return tuple(problems)
 
 
-def readable(path: str, data: bytes) -> str:
-    """The text that lines and offsets of a note count in: the file's; of a canvas, its cards'."""
+def readable(path: str, data: bytes, screen: Screen | None = STRICT) -> str:
+    """The text that lines and offsets of a note count in: the file's; of a canvas, its cards'.
+
+    screen: see parse.
+    """
     text = decode(path, data)[0]
-    return read_canvas(path, text).text if is_canvas(path) else text
+    if is_canvas(path):
+        return _screened_canvas(path, text, screen)[0].text
+    return _clean(path, text, screen).text
 
 
 def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
@@ -258,14 +348,6 @@ def _decoded(path: str, data: bytes) -> tuple[str, Problem | None]:
     return data.decode("cp1252", errors="replace"), Problem(path, line, "encoding", message)
 
 
-def line_offsets(text: str) -> tuple[int, ...]:
-    """Offset of the first character of each line."""
-    lengths = map(len, text.split("\n"))
-    starts = list(accumulate(lengths, lambda at, length: at + length + 1, initial=0))
-    starts.pop()
-    return tuple(starts)
-
-
 def _title(path: str, properties: Properties) -> str:
     for key, value in properties.items():
         if key.lower() == "title" and isinstance(value, str) and value.strip():
@@ -288,8 +370,10 @@ def _property_names(
             continue
         items = value if isinstance(value, list) else [value]
         if key.lower() == wanted:
-            names += [item.strip() for item in items if isinstance(item, str) and item.strip()]
-        if any(isinstance(item, dict) for item in items):
+            texts = [item.strip() for item in items if isinstance(item, str)]
+            names += [text[:MAX_NAME_CHARS].rstrip() for text in texts if text]
+        # A tag that is a mapping is one of many odd ones, and no name is lost by it.
+        if any(isinstance(item, dict) for item in (items if wanted == "aliases" else [value])):
             problems.append(
                 Problem(
                     path,

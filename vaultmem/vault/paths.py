@@ -1,7 +1,8 @@
 """Vault paths: NFC, `/` between parts, no leading slash. The one place that makes them."""
 
 import re
-import unicodedata
+
+from vaultmem.vault.composed import normal_form
 
 _NO_BREAK_SPACES = str.maketrans({"\u00a0": " ", "\u202f": " "})
 _SLASHES = re.compile(r"[\\/]+")
@@ -13,7 +14,7 @@ def vault_path(path: str) -> str:
     Obsidian does the same: NFC, plain spaces for no-break ones, single forward slashes.
     """
     if not path.isascii():
-        path = unicodedata.normalize("NFC", path).translate(_NO_BREAK_SPACES)
+        path = normal_form("NFC", path).translate(_NO_BREAK_SPACES)
     if "\\" in path or "//" in path:
         path = _SLASHES.sub("/", path)
     return path.strip("/")
@@ -23,7 +24,7 @@ def name_from_disk(name: str) -> str:
     """The vault spelling of one file or folder name as the disk gives it."""
     if name.isascii():
         return name
-    return unicodedata.normalize("NFC", name).translate(_NO_BREAK_SPACES)
+    return normal_form("NFC", name).translate(_NO_BREAK_SPACES)
 
 
 def is_note(name: str) -> bool:
@@ -48,4 +49,4 @@ def is_hidden(path: str) -> bool:
 
 def fold(text: str) -> str:
     """The form in which names, tags and aliases are compared."""
-    return (text if text.isascii() else unicodedata.normalize("NFC", text)).lower()
+    return normal_form("NFC", text).lower()

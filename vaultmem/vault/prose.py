@@ -7,14 +7,16 @@ what is said.
 
 import re
 
-_FENCE = re.compile(r"[ \t>]*(?P<marks>`{3,}|~{3,})(?P<language>[^`]*)")
-_WIKILINK = re.compile(r"!?\[\[([^\]|\n]*)(?:\|([^\]\n]*))?\]\]")
-_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)")
+_FENCE = re.compile(r"[ \t>]*+(?P<marks>`{3,}+|~{3,}+)(?P<language>[^`]*+)")
+# Where no bracket closes them, links are taken along as far as none can begin a link, and left as
+# they are: a line of openers would else be read once for each of them.
+_WIKILINK = re.compile(r"!?\[\[([^\]|\n]*+)(?:\|([^\]\n]*+))?+(\]\])?+")
+_LINK = re.compile(r"!?\[([^\]\n]*+)(\]\([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+\))?+")
 _ADDRESS = re.compile(r"https?://([^\s/)>\]]+)[^\s)>\]]*")
 _TAG = re.compile(r"</?[A-Za-z][^<>\n]*>")
 _QUOTE = re.compile(r" {0,3}(?:> ?)+(?:\[![^\]\n]*\][+-]?)?")
 _RULE = re.compile(r"\|?[\s:|-]{3,}")
-_CODE = re.compile(r"`+([^`\n]+)`+")
+_CODE = re.compile(r"(?<!`)`++([^`\n]++)`++")
 # At a word's edge: `5*6*7` is no emphasis.
 _MARKS = re.compile(r"(?<!\w)(?:\*{1,3}|_{2,3}|~~|==)|(?:\*{1,3}|_{2,3}|~~|==)(?!\w)|`+")
 _BLANKS = re.compile(r"[ \t]+")
@@ -41,8 +43,8 @@ def _read_aloud(line: str) -> str:
     """A line without marks; what stands between backticks is code and stays."""
     if "[" in line:
         # Before the code is taken out: there may be code in a link's text.
-        line = _WIKILINK.sub(lambda link: link[2] or link[1], line)
-        line = _LINK.sub(r"\1", line)
+        line = _WIKILINK.sub(lambda link: (link[2] or link[1]) if link[3] else link[0], line)
+        line = _LINK.sub(lambda link: link[1] if link[2] else link[0], line)
     parts = _CODE.split(line)
     # Every other part is the code between two marks.
     kept = [part if place % 2 else _without_marks(part) for place, part in enumerate(parts)]

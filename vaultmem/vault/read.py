@@ -100,6 +100,21 @@ def hidden_folders(vault: Path) -> tuple[str, ...]:
         return ()  # the walk reports a vault that cannot be listed
 
 
+def unfit(vault: Path, disk_path: str) -> str | None:
+    """Why what is at a path is no file to read, in a sentence; None when it is one, or nothing.
+
+    Looks, and opens nothing.
+    """
+    linked = _linked_part(vault, disk_path)
+    if linked:
+        return "A part of the path is a symbolic link; links are not followed."
+    try:
+        mode = os.lstat(vault / disk_path).st_mode
+    except (OSError, ValueError):
+        return None
+    return None if stat.S_ISREG(mode) else "It is not a regular file."
+
+
 def _open_folder(vault: Path, folder: str) -> int | Unread:
     """A descriptor of a folder below the vault, no part of the way being a link."""
     try:

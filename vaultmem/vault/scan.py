@@ -1,13 +1,20 @@
 """The walk over a vault: what is there, without reading a single note."""
 
 import os
+import re
 import stat
 from pathlib import Path
 
 from vaultmem.model.delta import FileState, Snapshot
 from vaultmem.model.note import Problem
+from vaultmem.security.hidden import shown
 from vaultmem.vault.ignore import IgnoreRules
 from vaultmem.vault.paths import is_searched, name_from_disk
+
+# What no wikilink can hold, what is a path elsewhere, what steers a terminal.
+_ODD_NAME = re.compile(r"[\x00-\x1f\x7f\\#^|]|\[\[|\]\]")
+# The shortest limit of a system that notes are carried to (macOS), in bytes.
+_LONG_PATH = 1024
 
 # SQLite's integers are signed; some network file systems use all 64 bits.
 _INODE_MASK = 0x7FFF_FFFF_FFFF_FFFF
@@ -52,7 +59,8 @@ class _Walk:
         try:
             with os.scandir(folder) as listing:
                 # Sorted, so that two spellings of one name always meet in the same order.
-                entries = sorted(listing, key=lambda entry: entry.name)
+                # The composed spelling comes first: it is the one that a vault path has.
+                entries = sorted(listing, key=lambda entry: (not _composed(entry.name), entry.name))
         except OSError as error:
             self.unlisted.append(prefix.rstrip("/"))
             self._report(
@@ -61,7 +69,8 @@ class _Walk:
             return below
         for entry in entries:
             name = entry.name
-            if name.startswith("."):
+            # (What is a path on Windows, `..\\x`, is no hidden file, and Windows has none such.)
+            if name.startswith(".") and not name.startswith("..\\"):
                 continue
             try:
                 if entry.is_symlink() or _is_junction(entry):
@@ -69,6 +78,7 @@ class _Walk:
                 elif entry.is_dir(follow_symlinks=False):
                     shown = self._spelling(name, prefix)
                     if shown is not None:
+                        self._name(name, prefix)
                         below.append((entry.path, f"{disk_prefix}{name}/", f"{prefix}{shown}/"))
                 elif entry.is_file(follow_symlinks=False):
                     self._file(entry, disk_prefix, prefix)
@@ -88,16 +98,19 @@ class _Walk:
         if name is None:
             return
         path = prefix + name
-        if path in self.notes or path in self.files:
-            self._report(
-                path,
-                "name-collision",
-                "Two files differ only in how their names are encoded; the first is indexed.",
-            )
-            return
         if not is_searched(name):
             self.files.add(path)
             return
+        if path in self.notes or path in self.excluded:
+            path = self._second(path, disk_prefix + entry.name)
+        self._name(entry.name, prefix)
+        if len(os.fsencode(path)) > _LONG_PATH:
+            self._report(
+                path,
+                "path-long",
+                f"Its path has {len(os.fsencode(path)):,} bytes; other systems, and programs that "
+                "sync, cannot open it.",
+            )
         reason = self.rules.reason(path)
         if reason is not None:
             self.files.add(path)
@@ -126,6 +139,31 @@ class _Walk:
             disk_prefix + entry.name,
         )
 
+    def _second(self, path: str, disk_path: str) -> str:
+        """The path of a file whose own spelling of it another file has, on other systems the same.
+
+        Neither may be lost. The one that is spelt as vault paths are keeps the path; the other has
+        its own spelling for one.
+        """
+        known = self.notes.get(path)
+        if known is None or disk_path != path or known.disk_path == path:
+            return disk_path
+        self.notes[known.disk_path] = self.notes.pop(path)
+        return path
+
+    def _name(self, name: str, prefix: str) -> None:
+        """Report a name that cannot be linked to, or that does not show what it is."""
+        odd = _ODD_NAME.search(name)
+        if odd is not None:
+            sign = odd.group()
+            shown_sign = sign if sign.isprintable() else f"\\x{ord(sign):02x}"
+            self._report(
+                prefix + name, "name-odd", f"Its name holds {shown_sign}, {_why_odd(sign)}."
+            )
+        elif not name.isascii() and shown(name) != name:
+            message = f"Its name holds characters that nobody sees: {shown(name)}."
+            self._report(prefix + name, "name-odd", message)
+
     def _link(self, entry: "os.DirEntry[str]", prefix: str) -> None:
         if is_searched(entry.name) or os.path.isdir(entry.path):
             self._report(
@@ -151,6 +189,16 @@ class _Walk:
     def _report(self, path: str, code: str, message: str) -> None:
         shown = path.encode("utf-8", "backslashreplace").decode("utf-8")
         self.problems.append(Problem(shown, 0, code, message))
+
+
+def _why_odd(sign: str) -> str:
+    if sign == "\\":
+        return "which parts folders on Windows"
+    return "which no link can hold" if sign.isprintable() else "which is no part of a name"
+
+
+def _composed(name: str) -> bool:
+    return name.isascii() or name_from_disk(name) == name
 
 
 def _is_junction(entry: "os.DirEntry[str]") -> bool:

@@ -1,13 +1,13 @@
 """What stands behind the `#` of a link: a heading's section, a block or a footnote."""
 
 import re
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vaultmem.model.note import Block, Note, Part
 from vaultmem.vault.blocks import block_structure
+from vaultmem.vault.composed import normal_form
 from vaultmem.vault.paths import fold
 
 # Obsidian compares headings with these turned into blanks, on both sides.
@@ -31,7 +31,7 @@ class Place:
 def comparable_heading(text: str) -> str:
     """A heading as Obsidian compares it, case aside."""
     # Composed first: taken apart, the mark of `≠` would be left of an `=` that is replaced.
-    text = unicodedata.normalize("NFC", text)
+    text = normal_form("NFC", text)
     return _BLANKS.sub(" ", _HEADING_PUNCTUATION.sub(" ", text)).strip()
 
 

@@ -8,6 +8,14 @@ from vaultmem.service.operations.lint import LintReply, LintRequest, lint
 from vaultmem.service.operations.read import ReadReply, ReadRequest, read
 from vaultmem.service.operations.related import RelatedReply, RelatedRequest, related
 from vaultmem.service.operations.search import SearchReply, SearchRequest, search
+from vaultmem.service.operations.secrets import (
+    AllowReply,
+    AllowRequest,
+    SecretsReply,
+    SecretsRequest,
+    allow_secret,
+    secrets,
+)
 from vaultmem.service.operations.status import StatusReply, StatusRequest, status
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -72,6 +80,24 @@ OPERATIONS: tuple[Operation, ...] = (
         LintReply,
         lint,
         Changes.NOTHING,
+        Group.CARE,
+    ),
+    Operation(
+        "secrets",
+        "List credentials found in notes: note, line, kind and fingerprint, never the credential.",
+        SecretsRequest,
+        SecretsReply,
+        secrets,
+        Changes.NOTHING,
+        Group.CARE,
+    ),
+    Operation(
+        "allow_secret",
+        "Let text through that only looks like a credential, by fingerprint; a person decides.",
+        AllowRequest,
+        AllowReply,
+        allow_secret,
+        Changes.STATE,
         Group.CARE,
     ),
     Operation(

@@ -160,7 +160,7 @@ def evaluate(memory: Memory, request: EvaluateRequest) -> EvaluateReply:
     asked, skipped = _parsed(request.questions)
     degraded = make_ready(memory, vectors=True)
     with memory.guarded():
-        questions, lost, missing = _resolved(memory.lookup(), asked)
+        questions, lost, missing = _resolved(memory, memory.lookup(), asked)
     skipped = sorted([*skipped, *lost], key=lambda remark: remark.line)
     if not questions:
         raise UsageError(_nothing_left(request.source, skipped))
@@ -260,7 +260,7 @@ def _question(number: int, line: str) -> _Asked | str:
 
 
 def _resolved(
-    lookup: Lookup, asked: Sequence[_Asked]
+    memory: Memory, lookup: Lookup, asked: Sequence[_Asked]
 ) -> tuple[list[_Question], list[Remark], list[Remark]]:
     """The questions with notes of the vault; lines without any; notes that are not there."""
     known: dict[str, str | None] = {}
@@ -272,7 +272,7 @@ def _resolved(
         for note in question.notes:
             if note not in known:
                 try:
-                    known[note] = find_note(lookup, note)[0].path
+                    known[note] = find_note(lookup, note, memory.vault)[0].path
                 except (NoteNotFound, NoteAmbiguous, Refused) as error:
                     known[note], why[note] = None, str(error)
         paths = {known[note] for note in question.notes}

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 
@@ -30,6 +30,7 @@ from vaultmem.model.errors import (
     VaultUnreadable,
 )
 from vaultmem.model.note import Problem
+from vaultmem.security.mask import key_name
 from vaultmem.service.application import Memory
 from vaultmem.service.embed import EmbedReply, embed_waiting
 from vaultmem.service.vault_settings import remember_settings
@@ -231,6 +232,7 @@ class _Run:
         self.snapshot = snapshot
         self.stored = stored_files(sidecar)
         self.rules = memory.kind_rules
+        self.screen = memory.screen
         self.problems = list(snapshot.problems)
         self.reused = 0
         # New notes that were there at the look: gone at the reading, and not to be read.
@@ -246,7 +248,13 @@ class _Run:
                 whether it may do the same.
         """
         suspects = first_look(self.snapshot, self.stored)
-        delta = self._delta(suspects)
+        reconsidered = self._reconsidered()
+        suspects = replace(
+            suspects,
+            changed=tuple(sorted({*suspects.changed, *reconsidered})),
+            unchanged=suspects.unchanged - len(reconsidered.difference(suspects.changed)),
+        )
+        delta = self._delta(suspects, reconsidered)
         known_files = frozenset(Lookup(self.sidecar).all_files())
         files = standing_files(self.snapshot, known_files)
         busy = bool(delta.added or delta.changed or delta.renamed or delta.removed)
@@ -316,9 +324,32 @@ class _Run:
         if (known > PATIENCE_SECONDS) != (looked > PATIENCE_SECONDS):
             self.sidecar.set_meta("look_seconds", f"{looked:.3f}")
 
-    def _delta(self, suspects: Suspects) -> Delta:
-        """Read the suspects as far as deciding needs it."""
-        same = [path for path in suspects.changed if self._hash(path) == self.stored[path].sha256]
+    def _reconsidered(self) -> frozenset[str]:
+        """Notes that were stored when other secrets were allowed, or with another key."""
+        found = Lookup(self.sidecar).secrets()
+        if not found:
+            return frozenset()
+        key = key_name(self.screen.key())
+        return frozenset(
+            secret.path
+            for secret in found
+            if secret.path in self.snapshot.notes
+            and (
+                not secret.fingerprint.startswith(key)
+                or secret.allowed != (secret.fingerprint in self.screen.allowed)
+            )
+        )
+
+    def _delta(self, suspects: Suspects, reconsidered: frozenset[str]) -> Delta:
+        """Read the suspects as far as deciding needs it.
+
+        reconsidered: those that are taken in anew even if their bytes are the same.
+        """
+        same = [
+            path
+            for path in suspects.changed
+            if path not in reconsidered and self._hash(path) == self.stored[path].sha256
+        ]
         renames: tuple[tuple[str, str], ...] = ()
         if suspects.missing and suspects.new:
             hashes = {path: self._hash(path) or "" for path in suspects.new}
@@ -336,7 +367,9 @@ class _Run:
         identities: dict[str, str] = {}
         for path in paths:
             data = self._read(path)
-            identity = note_identity(parse(path, data)) if isinstance(data, bytes) else None
+            if not isinstance(data, bytes):
+                continue
+            identity = note_identity(parse(path, data, self.screen))
             if identity is not None:
                 identities[path] = identity
         return identities
@@ -362,7 +395,7 @@ class _Run:
             if path not in self.stored:
                 (self.vanished if data.code == "missing" else self.unread).add(path)
             return False
-        note = parse(path, data)
+        note = parse(path, data, self.screen)
         kind = note_kind(note, self.rules)
         items = find_items(note, self.rules, kind)
         pieces = self.memory.settings["chunk.max_pieces"]
@@ -403,7 +436,7 @@ class _Run:
             return None
         data = self._read(path)
         return (
-            note_date(parse(path, data), modified, self.rules).isoformat()
+            note_date(parse(path, data, self.screen), modified, self.rules).isoformat()
             if isinstance(data, bytes)
             else None
         )

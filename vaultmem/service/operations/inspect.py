@@ -2,16 +2,17 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.rows import FoundNote
 from vaultmem.index.update import stored_files
 from vaultmem.model.delta import Snapshot
 from vaultmem.model.errors import NoteNotFound
-from vaultmem.model.note import Item, Problem
+from vaultmem.model.note import Item, Problem, Screening
 from vaultmem.service.application import Memory
 from vaultmem.service.embedders import answering_space
-from vaultmem.service.find_note import find_note, refuse_traversal
+from vaultmem.service.find_note import find_note, refuse_traversal, refuse_unfit
 from vaultmem.service.operations.index import look
 from vaultmem.vault.paths import is_hidden, is_searched, vault_path
 
@@ -49,15 +50,16 @@ def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
 
     Raises NoteAmbiguous and Refused; a note that is not there is an answer, not an error.
     """
-    refuse_traversal(request.note)
     snapshot = look(memory)
+    if request.note not in snapshot.notes:
+        refuse_traversal(request.note)
     path = vault_path(request.note)
     hidden = is_hidden(path)
     left_out = _excluded(snapshot, path)
     with memory.guarded():
         sidecar = memory.open_sidecar()
         lookup = memory.lookup() if sidecar is not None else None
-        found = None if hidden or left_out else _found(lookup, request.note)
+        found = None if hidden or left_out else _found(lookup, request.note, memory.vault)
         if found is not None and lookup is not None and sidecar is not None:
             stored = stored_files(sidecar)[found.path]
             return _indexed(
@@ -93,6 +95,7 @@ def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
     elif path in snapshot.files:
         reason = "It is neither a Markdown note nor a canvas; only these are searched."
     else:
+        refuse_unfit(request.note, memory.vault)
         reason = "There is no such file in the vault."
     return InspectReply(
         path, False, (reason,), excluded, problems, None, None, None, False, 0, 0, 0, 0, (), False
@@ -119,11 +122,11 @@ def _excluded(snapshot: Snapshot, path: str) -> str | None:
     return named[0] if len(named) == 1 else None
 
 
-def _found(lookup: Lookup | None, given: str) -> FoundNote | None:
+def _found(lookup: Lookup | None, given: str, vault: Path) -> FoundNote | None:
     if lookup is None:
         return None
     try:
-        return find_note(lookup, given)[0]
+        return find_note(lookup, given, vault)[0]
     except NoteNotFound:
         return None
 
@@ -158,6 +161,10 @@ def _indexed(
             "It is a template: it is searched, but its tags and links do not count "
             "(setting templates.count)."
         )
+    if found.screening is Screening.WITHHELD:
+        reasons.append("It is marked private: only its name is known (setting private.property).")
+    elif found.screening is Screening.PARTS:
+        reasons.append("Secrets or private spans of it are kept out of the index and of answers.")
     if found.stub:
         reasons.append("It has next to no text of its own.")
     reasons += [problem.message for problem in problems]

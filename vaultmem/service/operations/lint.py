@@ -6,24 +6,34 @@ from dataclasses import dataclass
 
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.rows import UnresolvedLink
-from vaultmem.model.note import Problem, note_name
+from vaultmem.model.note import FoundSecret, Problem, note_name
 from vaultmem.service.application import Memory
+from vaultmem.service.note_text import read_note, shown_text
 from vaultmem.service.operations.related import lines_of
 from vaultmem.service.refresh import make_ready
 from vaultmem.vault.blocks import block_structure
 from vaultmem.vault.frontmatter import read_frontmatter
+from vaultmem.vault.inline import MAX_DISPLAY_CHARS
+from vaultmem.vault.lines import line_offsets
 from vaultmem.vault.links import VaultNames
 from vaultmem.vault.linktext import markdown_link_text, wikilink_text
 from vaultmem.vault.obsidian import ObsidianSettings
-from vaultmem.vault.parse import line_offsets, readable
 from vaultmem.vault.paths import fold, vault_path
 from vaultmem.vault.read import Door
 
 MAX_SUGGESTIONS = 3
+# Of each list in a reply. One generated note can hold a hundred thousand links to nowhere.
+MAX_ENTRIES = 10_000
+# Of the files that a link's text fits; a name such as README may have thousands.
+MAX_CANDIDATES = 20
+# Looking for similar names goes through many of the vault's names for each text.
+MAX_LOOKED_FOR = 2_000
+# No file system has longer names.
+MAX_NAME_CHARS = 255
 
 _ATTACHMENT = re.compile(r"\.(?=\d*[a-z])[a-z0-9]{2,4}$")
 _NUMBER = re.compile(r"\d+")
-_WIKILINK = re.compile(r"\[\[[^\]\n]*\]\]")
+_WIKILINK = re.compile(r"\[\[[^\[\]\n]*+\]\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,7 @@ class Ambiguous:
     line: int
     link: str
     resolved: str  # the one Obsidian opens
-    candidates: tuple[str, ...]
+    candidates: tuple[str, ...]  # MAX_CANDIDATES at most, the resolved one among them
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,7 @@ class LintReply:
     ambiguous: tuple[Ambiguous, ...]
     orphans: tuple[Orphan, ...]
     problems: tuple[Problem, ...]  # of properties, files, conflict copies, ids given twice
+    secrets: tuple[FoundSecret, ...]  # credentials that are not allowed
     degraded: tuple[str, ...]
 
 
@@ -79,25 +90,43 @@ def lint(memory: Memory, request: LintRequest) -> LintReply:
         lookup = memory.lookup()
         names = VaultNames([*lookup.all_paths(), *lookup.all_files()])
         problems = [*lookup.problems(), *_identity_twins(memory, lookup)]
+        problems.sort(key=lambda p: (p.path, p.line, p.code))
+        links = lookup.unresolved_links()
+        suggested = _Suggestions(lookup)
+        unresolved = _unresolved(memory, lookup, names, links[:MAX_ENTRIES], suggested)
+        ambiguous = _ambiguous(lookup, names)
+        if max(len(links), len(problems)) > MAX_ENTRIES or len(ambiguous) == MAX_ENTRIES:
+            degraded += (f"No more than {MAX_ENTRIES:,} findings of a kind are given.",)
+        if suggested.exhausted:
+            degraded += (
+                f"Similar names were looked for on behalf of {MAX_LOOKED_FOR:,} links only.",
+            )
         return LintReply(
-            unresolved=_unresolved(memory, lookup, names),
-            ambiguous=_ambiguous(lookup, names),
+            unresolved=unresolved,
+            ambiguous=ambiguous,
             orphans=tuple(Orphan(path) for path in lookup.orphans()),
-            problems=tuple(sorted(problems, key=lambda p: (p.path, p.line, p.code))),
+            problems=tuple(problems[:MAX_ENTRIES]),
+            secrets=tuple(secret for secret in lookup.secrets() if not secret.allowed),
             degraded=degraded,
         )
 
 
-def _unresolved(memory: Memory, lookup: Lookup, names: VaultNames) -> tuple[Unresolved, ...]:
+def _unresolved(
+    memory: Memory,
+    lookup: Lookup,
+    names: VaultNames,
+    links: Sequence[UnresolvedLink],
+    suggested: "_Suggestions",
+) -> tuple[Unresolved, ...]:
     obsidian = memory.obsidian
-    suggested = _Suggestions(lookup)
     unresolved: list[Unresolved] = []
     at, rows = "", set[int]()
     with Door(memory.vault) as door:
-        for link in lookup.unresolved_links():
+        for link in links:
             owners = () if link.exact else suggested.owners(link.target)
             fix = None
-            if len(owners) == 1:
+            # A text that was cut for storing is not the one that the link shows.
+            if len(owners) == 1 and len(link.display or "") < MAX_DISPLAY_CHARS:
                 if link.path != at:
                     at, rows = link.path, _table_rows(lines_of(memory, lookup, door, link.path))
                 in_table = link.line - 1 in rows
@@ -150,6 +179,7 @@ class _Suggestions:
         self._alike: dict[tuple[str, int], list[str]] = {}
         self._owners: dict[str, tuple[str, ...]] = {}
         self._near: dict[str, tuple[str, ...]] = {}
+        self.exhausted = False  # whether similar names were asked for too often
         for path in lookup.paths_to_suggest():
             name = fold(note_name(path))
             if name and name not in self._names:
@@ -170,7 +200,13 @@ class _Suggestions:
         """
         if link not in self._near:
             name = fold(note_name(vault_path(link)))
-            self._near[link] = () if _ATTACHMENT.search(name) else tuple(self._alike_to(name))
+            if len(name) > MAX_NAME_CHARS or _ATTACHMENT.search(name):
+                self._near[link] = ()
+            elif len(self._near) >= MAX_LOOKED_FOR:
+                self.exhausted = True
+                return ()
+            else:
+                self._near[link] = tuple(self._alike_to(name))
         return tuple(path for path in self._near[link] if path != source)
 
     def _alike_to(self, wanted: str) -> list[str]:
@@ -190,10 +226,19 @@ class _Suggestions:
 
 def _ambiguous(lookup: Lookup, names: VaultNames) -> tuple[Ambiguous, ...]:
     ambiguous: list[Ambiguous] = []
+    meanings: dict[str, list[str]] = {}
     for path, line, link, resolved in lookup.resolved_links():
-        candidates = names.meanings(link) if link else []
+        if link and link not in meanings:
+            meanings[link] = names.meanings(link)
+        candidates = meanings[link] if link else []
         if len(candidates) > 1:
-            ambiguous.append(Ambiguous(path, line, link, resolved, tuple(sorted(candidates))))
+            shown = sorted(candidates)
+            if len(shown) > MAX_CANDIDATES:
+                others = [file for file in shown if file != resolved]
+                shown = sorted([resolved, *others[: MAX_CANDIDATES - 1]])
+            ambiguous.append(Ambiguous(path, line, link, resolved, tuple(shown)))
+            if len(ambiguous) == MAX_ENTRIES:
+                break
     return tuple(ambiguous)
 
 
@@ -214,10 +259,9 @@ def _identity_twins(memory: Memory, lookup: Lookup) -> Iterator[Problem]:
 
 def _line_of_id(memory: Memory, lookup: Lookup, door: Door, path: str) -> int:
     note = lookup.note_at(path)
-    limit = memory.settings["scan.max_note_bytes"]
-    data = door.read(note.disk_path, limit=limit) if note is not None else None
-    if not isinstance(data, bytes):
+    data = read_note(memory, door, note) if note is not None else None
+    if note is None or not isinstance(data, bytes):
         return 1
-    block, _ = read_frontmatter(path, readable(path, data))
+    block, _ = read_frontmatter(path, shown_text(memory, note, data))
     lines = block.text.split("\n")
     return next((n for n, line in enumerate(lines, 2) if line.startswith("id:")), 1)

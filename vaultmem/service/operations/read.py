@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from vaultmem.index.rows import FoundNote
 from vaultmem.model.errors import NoteNotFound, UsageError
 from vaultmem.model.note import Field, Note
+from vaultmem.security.hidden import shown
 from vaultmem.service.application import Memory
 from vaultmem.service.find_note import find_note
+from vaultmem.service.note_text import read_note, screen_for
 from vaultmem.service.operations.related import Backlink, LinkOut, backlinks_of, links_of
 from vaultmem.service.refresh import make_ready
 from vaultmem.service.uri import obsidian_uri
 from vaultmem.vault.parse import parse, readable
 from vaultmem.vault.read import Door
+from vaultmem.vault.screen import Screen
 from vaultmem.vault.subpath import find_place
 
 
@@ -55,19 +58,22 @@ def read(memory: Memory, request: ReadRequest) -> ReadReply:
     degraded = make_ready(memory)
     with memory.guarded():
         lookup = memory.lookup()
-        found, subpath = find_note(lookup, request.note)
+        found, subpath = find_note(lookup, request.note, memory.vault)
         with Door(memory.vault) as door:
             data = _bytes(memory, door, found)
-            text, first, last, truncated = _cut(found.path, data, subpath, request.max_chars)
+            screen = screen_for(memory, found, data)
+            text, first, last, truncated = _cut(
+                found.path, data, screen, subpath=subpath, max_chars=request.max_chars
+            )
             backlinks = backlinks_of(lookup, door, found.path, memory)
         frontmatter = lookup.properties(found.id)
         fields = tuple(lookup.fields_of(found.id))
         return ReadReply(
             path=found.path,
-            title=found.title,
+            title=shown(found.title),
             subpath=subpath,
             lines=(first, last),
-            text=text,
+            text=shown(text),
             frontmatter=frontmatter,
             properties=_properties(frontmatter, fields),
             fields=fields,
@@ -96,16 +102,18 @@ def _properties(frontmatter: dict[str, object], fields: tuple[Field, ...]) -> di
 
 
 def _bytes(memory: Memory, door: Door, found: FoundNote) -> bytes:
-    data = door.read(found.disk_path, limit=memory.settings["scan.max_note_bytes"])
+    data = read_note(memory, door, found)
     if isinstance(data, bytes):
         return data
     raise NoteNotFound(f"{found.path} was indexed and cannot be read now. {data.message}")
 
 
-def _cut(path: str, data: bytes, subpath: str, max_chars: int | None) -> tuple[str, int, int, bool]:
+def _cut(
+    path: str, data: bytes, screen: Screen | None, *, subpath: str, max_chars: int | None
+) -> tuple[str, int, int, bool]:
     """(text, first line, last line, truncated) of what was asked for."""
     if subpath:
-        note = parse(path, data)
+        note = parse(path, data, screen)
         place = find_place(note, subpath)
         if place is None:
             raise NoteNotFound(f"{path} has no place {subpath}. {_places(note)}")
@@ -114,7 +122,7 @@ def _cut(path: str, data: bytes, subpath: str, max_chars: int | None) -> tuple[s
         first = place.first
         text = "\n".join(lines[first - 1 : last])
     else:
-        text = readable(path, data)
+        text = readable(path, data, screen)
         first = 1
     truncated = max_chars is not None and len(text) > max_chars
     if max_chars is not None and truncated:

@@ -4,13 +4,16 @@ from dataclasses import dataclass
 
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.rows import FoundNote
+from vaultmem.security.hidden import shown
 from vaultmem.service.application import Memory
 from vaultmem.service.find_note import find_note
+from vaultmem.service.note_text import read_note, shown_text
 from vaultmem.service.refresh import make_ready
-from vaultmem.vault.parse import readable
 from vaultmem.vault.read import Door
 
 MAX_LINE_CHARS = 300
+# Of a note, in either direction: a generated list may have more, and nobody reads them all.
+MAX_LINKS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,36 +63,51 @@ def related(memory: Memory, request: RelatedRequest) -> RelatedReply:
     degraded = make_ready(memory)
     with memory.guarded():
         lookup = memory.lookup()
-        found, _ = find_note(lookup, request.note)
+        found, _ = find_note(lookup, request.note, memory.vault)
         with Door(memory.vault) as door:
             backlinks = backlinks_of(lookup, door, found.path, memory)
-        return RelatedReply(found.path, links_of(lookup, found), backlinks, degraded)
+        links = links_of(lookup, found)
+        if MAX_LINKS in (len(links), len(backlinks)):
+            degraded += (f"No more than {MAX_LINKS:,} links in a direction are given.",)
+        return RelatedReply(found.path, links, backlinks, degraded)
 
 
 def links_of(lookup: Lookup, note: FoundNote) -> tuple[LinkOut, ...]:
-    """The note's links in source order; those of properties behind them, arrows last."""
+    """The note's links in source order; those of properties behind them, arrows last.
+
+    MAX_LINKS at most.
+    """
     links: list[LinkOut] = []
-    for target, subpath, display, embed, line, prop, resolved in lookup.links_from(note.id):
-        owners = lookup.alias_owners(target) if resolved is None and target else []
-        alias_of = owners[0] if len(owners) == 1 else None
+    owners_of: dict[str, list[str]] = {}
+    written = lookup.links_from(note.id)[:MAX_LINKS]
+    for target, subpath, display, embed, line, prop, resolved in written:
+        alias_of = None
+        if resolved is None and target:
+            if target not in owners_of:
+                owners_of[target] = lookup.alias_owners(target)
+            owners = owners_of[target]
+            alias_of = owners[0] if len(owners) == 1 else None
         links.append(LinkOut(target, display, subpath, embed, line, prop, resolved, alias_of))
     for canvas, target, label, line, resolved in lookup.arrows_from(note.path):
         links.append(
             LinkOut(target, label or None, "", False, line, None, resolved, None, via=canvas)
         )
-    return tuple(links)
+    return tuple(links[:MAX_LINKS])
 
 
 def backlinks_of(lookup: Lookup, door: Door, path: str, memory: Memory) -> tuple[Backlink, ...]:
-    """Lines of other notes that link to `path`, with their text as it stands now."""
+    """Lines of other notes that link to `path`, with their text as it stands now.
+
+    MAX_LINKS at most.
+    """
     backlinks: list[Backlink] = []
     lines: list[str] = []
     at: str | None = None
-    for source, line, arrow_from in lookup.links_to(path):
+    for source, line, arrow_from in lookup.links_to(path)[:MAX_LINKS]:
         if source != at:
             at, lines = source, lines_of(memory, lookup, door, source)
         text = lines[line - 1].strip()[:MAX_LINE_CHARS] if line <= len(lines) else ""
-        backlinks.append(Backlink(source, line, text, arrow_from))
+        backlinks.append(Backlink(source, line, shown(text), arrow_from))
     return tuple(backlinks)
 
 
@@ -98,5 +116,5 @@ def lines_of(memory: Memory, lookup: Lookup, door: Door, path: str) -> list[str]
     note = lookup.note_at(path)
     if note is None:
         return []
-    data = door.read(note.disk_path, limit=memory.settings["scan.max_note_bytes"])
-    return readable(path, data).split("\n") if isinstance(data, bytes) else []
+    data = read_note(memory, door, note)
+    return shown_text(memory, note, data).split("\n") if isinstance(data, bytes) else []

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import date
-from hashlib import sha256
 
 from vaultmem.index.rows import FoundChunk, FoundNote
 from vaultmem.model.errors import UsageError
@@ -12,12 +11,13 @@ from vaultmem.retrieval.fusion import WEIGHTS, Fusion
 from vaultmem.retrieval.query import parse_day, parse_query
 from vaultmem.retrieval.search import Means, Ranked, Ranking, ranked_passages
 from vaultmem.retrieval.snippet import snippet
+from vaultmem.security.hidden import shown
 from vaultmem.service.application import Memory
 from vaultmem.service.meaning import open_meaning
+from vaultmem.service.note_text import is_indexed, read_note, shown_text
 from vaultmem.service.refresh import make_ready
 from vaultmem.service.uri import obsidian_uri
 from vaultmem.vault.items import EPISODE
-from vaultmem.vault.parse import readable
 from vaultmem.vault.read import Door
 
 MAX_LIMIT = 1000
@@ -179,10 +179,10 @@ def _kind_and_day(note: FoundNote, chunk: FoundChunk, filters: Filters) -> tuple
 
 def _current_text(memory: Memory, door: Door, note: FoundNote) -> str | None:
     """The note's text if its file is still the one that was indexed."""
-    data = door.read(note.disk_path, limit=memory.settings["scan.max_note_bytes"])
-    if not isinstance(data, bytes) or sha256(data).hexdigest() != note.sha256:
+    data = read_note(memory, door, note)
+    if not isinstance(data, bytes) or not is_indexed(note, data):
         return None
-    return readable(note.path, data)
+    return shown_text(memory, note, data)
 
 
 def _hit(
@@ -198,10 +198,10 @@ def _hit(
     passage = text[chunk.start : chunk.end] if text is not None else chunk.text
     return Hit(
         path=note.path,
-        title=note.title,
-        heading=chunk.trail,
+        title=shown(note.title),
+        heading=tuple(map(shown, chunk.trail)),
         lines=(chunk.first_line, chunk.last_line),
-        snippet=snippet(passage, ranking.query.words),
+        snippet=shown(snippet(passage, ranking.query.words)),
         score=round(ranked.score, 6),
         kind=kind,
         date=day,

@@ -1,0 +1,1 @@
+"""From text to findings: secrets and hidden characters. Knows neither files nor Markdown."""

@@ -1,0 +1,91 @@
+"""What of a note's text goes no further than its file: private parts and secrets.
+
+Everything that is indexed, embedded or shown is text that has been through here, so a secret is in
+no table, no cache and no answer.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from vaultmem.model.note import Finding, Problem, Screening
+from vaultmem.security.hidden import find_hidden
+from vaultmem.security.mask import mask, report
+from vaultmem.security.secrets import find_secrets, look_at
+from vaultmem.vault.private import is_private, without_private
+
+# At a text in which secrets were found, until none is left; one in another in another is no note.
+_LOOKS = 5
+
+# The code of that line.
+SECRET = "secret"
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What is kept out."""
+
+    secrets: str = "mask"  # "mask", "report" (and leave in place), "off"
+    allowed: frozenset[str] = frozenset()  # fingerprints of secrets that are none to the person
+    key: Callable[[], bytes] = field(default=bytes)  # what fingerprints are made with
+    switch: str = "private"  # the property that keeps a whole note out; "" for none
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """A text as it may go on."""
+
+    text: str  # of as many lines as before, but for a note that is kept out as a whole
+    screening: Screening
+    findings: tuple[Finding, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    markers: bool = False  # whether it may hold marks of managed blocks
+
+
+def screened(path: str, text: str, screen: Screen) -> Screened:
+    """What of a note's text may go on, and what is to be said of the rest."""
+    if is_private(text, screen.switch):
+        return Screened("", Screening.WITHHELD)
+    seen = look_at(text)
+    problems: tuple[Problem, ...] = ()
+    hidden = find_hidden(text) if "hidden" in seen.signs else None
+    if hidden is not None:
+        line = text.count("\n", 0, hidden.start) + 1
+        message = f"It holds {hidden.what} ({hidden.characters:,}); they are shown as escapes."
+        problems = (Problem(path, line, "hidden-text", message),)
+    before = text
+    if "private" in seen.signs:
+        text, more = without_private(path, text)
+        problems += more
+        seen = look_at(text)
+    findings: tuple[Finding, ...] = ()
+    for _ in range(_LOOKS if screen.secrets != "off" else 0):
+        secrets = find_secrets(seen)
+        found = report(text, secrets, screen.key, screen.allowed)
+        masked = [s for s, finding in zip(secrets, found, strict=True) if not finding.allowed]
+        # Lines stay, so what the first look found is where it was.
+        findings += tuple(f for f in found if not findings or not f.allowed)
+        if not masked or screen.secrets != "mask":
+            break
+        # A secret may have been all that hid the beginning of another.
+        text = mask(text, masked)
+        seen = look_at(text)
+    findings = tuple(sorted(findings, key=lambda finding: finding.line))
+    problem = secrets_problem(path, findings, screen)
+    if problem is not None:
+        problems += (problem,)
+    screening = Screening.NOTHING if text == before else Screening.PARTS
+    return Screened(text, screening, findings, problems, "markers" in seen.signs)
+
+
+def secrets_problem(path: str, findings: Sequence[Finding], screen: Screen) -> Problem | None:
+    """One line for all secrets of a note; `lint` and `secrets` list each."""
+    counted = [finding for finding in findings if not finding.allowed]
+    if not counted:
+        return None
+    kinds = Counter(finding.kind for finding in counted)
+    named = ", ".join(kind + (f" x {n}" if n > 1 else "") for kind, n in sorted(kinds.items()))
+    what = "A secret is" if len(counted) == 1 else f"{len(counted)} secrets are"
+    done = "kept out of the index" if screen.secrets == "mask" else "in the index as it is"
+    message = f"{what} {done}: {named}. `vaultmem secrets` tells more."
+    return Problem(path, counted[0].line, SECRET, message)
