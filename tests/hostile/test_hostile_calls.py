@@ -25,7 +25,17 @@ OPERATIONS = ("read", "related", "inspect", "search")
 COMMANDS = {"read": "read", "related": "links", "inspect": "why", "search": "search"}
 
 # Hidden files are not searched, and that is just what `why` is there to say.
-EXPLAINED = {".obsidian/app.json", ".git/config", ".vaultmem/index.db"}
+CLIMBS = re.compile(r"\.\.|%2e|\u2025|\0|^~/", re.IGNORECASE)
+EXPLAINED = {
+    ".obsidian/app.json",
+    ".git/config",
+    ".vaultmem/index.db",
+    # They are there, and it is told why they are let alone.
+    "special/link-file.md",
+    "special/fifo.md",
+    "special/dangling.md",
+    "special/self.md",
+}
 
 # What every answer may read of a vault, whatever it is asked about.
 SETTINGS_FILES = re.compile(r"\.[a-z]+|config\.toml|[a-z-]+\.json")
@@ -84,6 +94,10 @@ def test_a_bad_path_is_refused(
     if operation == "inspect" and given in EXPLAINED:
         assert reply["indexed"] is False
         assert (command["code"], command["err"]) == (ANSWERED, "")
+    elif operation == "search" and not CLIMBS.search(given):
+        # A filter opens nothing: what no note's path begins with selects none.
+        assert reply["hits"] == []
+        assert command["code"] == ANSWERED
     else:
         assert reply.get("error", "an answer") == "Refused"
         assert (reply["exit_code"], reply["http_status"]) == (REFUSED, 403)

@@ -62,11 +62,19 @@ def test_no_module_is_named_for_nothing() -> None:
 
 
 def test_no_package_holds_a_file_that_is_no_source() -> None:
-    # A model's vocabulary lies beside the code that reads it, with its licence.
+    # A model's vocabulary and the rules for secrets lie beside the code that reads them, each with
+    # its licence.
     strange = [
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*")
         if path.is_file() and path.suffix not in (".py", ".pyc") and path.name != "py.typed"
     ]
     data = "embedding/minilm-vocabulary/"
-    assert sorted(strange) == [data + "LICENSE", data + "vocab.txt"]
+    rules = "security/rules/"
+    assert sorted(strange) == [
+        *(data + name for name in ("LICENSE", "vocab.txt")),
+        *(
+            rules + n
+            for n in ("LICENSE.gitleaks", "README.md", "VERSION", "gitleaks.toml", "own.toml")
+        ),
+    ]

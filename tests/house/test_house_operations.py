@@ -28,6 +28,7 @@ REACHED: dict[str, tuple[list[str], dict[str, Any]]] = {
     "index": (["index"], {}),
     "inspect": (["why", "Home"], {"note": "Home"}),
     "lint": (["lint"], {}),
+    "secrets": (["secrets"], {}),
     "evaluate": (
         ["eval", str(QUESTIONS)],
         {"questions": QUESTIONS.read_text("utf-8"), "source": str(QUESTIONS)},
@@ -53,6 +54,9 @@ FIELDS: dict[tuple[str, str], tuple[list[str], object]] = {
 
 # Fields with a test of their own.
 ELSEWHERE = {("index", "embed")}
+
+# Operations with a test of their own: the sample vault holds no secret to allow.
+ALONE = {"allow_secret"}
 
 # Whole commands of their own, not options.
 COMMANDS: dict[tuple[str, str], tuple[list[str], object]] = {
@@ -115,8 +119,10 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
 
 
 def test_the_table_here_names_every_operation_and_every_field() -> None:
-    assert set(REACHED) == {operation.name for operation in OPERATIONS}
+    assert set(REACHED) | ALONE == {operation.name for operation in OPERATIONS}
     for operation in OPERATIONS:
+        if operation.name in ALONE:
+            continue
         there = {field.name for field in fields(operation.request)}
         base = set(REACHED[operation.name][1])
         further = {

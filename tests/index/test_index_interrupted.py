@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from vaultmem.index.store import SIDECAR_NAME
+from vaultmem.index.store import SIDECAR_NAME, driver
 from vaultmem.model.errors import DiskFull
 from vaultmem.service.application import Memory, Progress
 from vaultmem.service.operations.index import BATCH_NOTES, IndexReply, IndexRequest, index
@@ -164,6 +164,7 @@ class NarrowDisk:
 def narrow_disk() -> Iterator[NarrowDisk]:
     """SQLite's own file layer, which counts writes and refuses them when the disk is full."""
     disk = NarrowDisk()
+    driver()  # the layer lies above the one that checks pages, which is there from here on
     beneath = apsw.vfs_names()[0]
 
     class File(apsw.VFSFile):

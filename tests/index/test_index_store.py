@@ -379,6 +379,6 @@ def test_every_failure_of_the_sidecar_has_a_name_and_says_where(
 
 
 def test_the_driver_knows_full_text_and_safe_logs() -> None:
-    version, has_full_text, safe = driver()
+    version, has_full_text, safe, _ = driver()
     assert version
     assert (has_full_text, safe) == (True, True)

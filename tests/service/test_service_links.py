@@ -69,7 +69,7 @@ def test_a_backlink_is_shown_as_it_stands_now(shed: Memory) -> None:
 
 @pytest.mark.parametrize(
     ("note", "error"),
-    [("nothing of the kind", NoteNotFound), ("../x", Refused), ("", NoteNotFound)],
+    [("nothing of the kind", NoteNotFound), ("../x", Refused), ("", Refused)],
 )
 def test_what_is_not_there_is_named(note: str, error: type[Exception], shed: Memory) -> None:
     with pytest.raises(error):

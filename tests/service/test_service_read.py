@@ -212,7 +212,7 @@ def test_a_link_out_of_the_vault_is_not_followed(indexed: Open, tmp_path: Path) 
     os.symlink(tmp_path / "secret.md", memory.vault / "link.md")
     os.symlink(tmp_path / "outside", memory.vault / "folder")
     for path in ("link.md", "folder/in.md"):
-        with pytest.raises(NoteNotFound):
+        with pytest.raises(Refused):
             read(memory, ReadRequest(path))
 
 

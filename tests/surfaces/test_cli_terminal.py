@@ -88,12 +88,14 @@ def test_what_was_taken_out_is_shown_in_its_place(hostile: CommandLine) -> None:
     assert "\\x202e" in out or "\\u202e" in out
 
 
-def test_json_keeps_the_text_exactly(hostile: CommandLine) -> None:
+def test_json_keeps_the_text_and_shows_what_is_hidden_in_it(hostile: CommandLine) -> None:
     path = f"Fol {HOSTILE} der/no {HOSTILE} te.md"
     reply = hostile.reply("read", path)
     # As in Obsidian, a carriage return ends a line; every other character stays.
     text = (hostile.vault / path).read_bytes().decode("utf-8")
     assert reply["path"] == path
+    for sign in OVERRIDES:
+        text = text.replace(sign, f"\\u{{{ord(sign):x}}}")
     assert reply["text"].replace("\n", "") == text.replace("\r", "").replace("\n", "")
     assert reply["frontmatter"]["key"] == HOSTILE
     assert path in hostile.paths("berth")

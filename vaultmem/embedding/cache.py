@@ -11,6 +11,7 @@ later.
 """
 
 import json
+import stat
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 CACHE_NAME = "embeddings.db"
 CACHE_VERSION = 1
+_SUFFIXES = ("", "-wal", "-shm", "-journal")
 BUSY_TIMEOUT_MS = 10_000
 # sqlite-vec refuses to look for more.
 MOST_NEIGHBOURS = 4096
@@ -94,6 +96,21 @@ class Row:
     fertility: float | None  # word pieces per word, where the model's languages are limited
 
 
+# What a file leads to that is not as it was written: SQLite's own words for it, and rows that hold
+# other values than they can.
+_DAMAGE = (
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.SQLError,
+    apsw.ConstraintError,
+    apsw.MismatchError,
+    apsw.TooBigError,
+    TypeError,
+    ValueError,
+    LookupError,
+)
+
+
 class EmbeddingCache:
     """An open embeddings.db. One connection, used by one thread at a time.
 
@@ -103,7 +120,7 @@ class EmbeddingCache:
 
     def __init__(self, path: Path, connection: apsw.Connection) -> None:
         self.path = path
-        self._inode = path.stat().st_ino
+        self._inode = path.lstat().st_ino
         self._db = connection
         self.vector_extension = _load_extension(connection)
         made_as = connection.execute("SELECT value FROM meta WHERE key = 'id'").get
@@ -117,7 +134,7 @@ class EmbeddingCache:
     def still_there(self) -> bool:
         """Whether it is still the file in the folder: it may be deleted at any time."""
         try:
-            return self.path.stat().st_ino == self._inode
+            return self.path.lstat().st_ino == self._inode
         except OSError:
             return False
 
@@ -126,15 +143,20 @@ class EmbeddingCache:
         """The connection, for as long as the file is what was written."""
         try:
             yield self._db
-        except (apsw.CorruptError, apsw.NotADBError):
-            self._db.close()
-            with suppress(PermissionError):  # on Windows, as long as another process has it open
-                if self.still_there():
-                    _remove(self.path)
-            raise SidecarDamaged(
-                f"The vectors kept in {self.path} are damaged. `vaultmem index` computes them "
-                "anew; no note is affected."
-            ) from None
+        except _DAMAGE:
+            raise self.damaged() from None
+
+    def damaged(self) -> SidecarDamaged:
+        """Remove the file, whose rows are not as they were written; the error to raise."""
+        self._db.close()
+        # On Windows, as long as another process has it open; or where nothing can be written.
+        with suppress(OSError):
+            if self.still_there():
+                _remove(self.path)
+        return SidecarDamaged(
+            f"The vectors kept in {self.path} are damaged. `vaultmem index` computes them "
+            "anew; no note is affected."
+        )
 
     @contextmanager
     def _transaction(self) -> Iterator[apsw.Connection]:
@@ -426,25 +448,36 @@ def open_cache(folder: Path, *, create: bool) -> EmbeddingCache | None:
     create: make it where it is missing, or is not what this program can read.
     """
     path = folder / CACHE_NAME
-    if path.is_file():
+    if _regular(path):
         found = _opened(path, create=create)
         if found is not None or not create:
             return found
-        _remove(path)
-    return _opened(path, create=True) if create else None
+    if not create:
+        return None
+    _remove(path)
+    return _opened(path, create=True)
 
 
-def _opened(path: Path, *, create: bool) -> EmbeddingCache | None:
+def _opened(path: Path, *, create: bool, read_only: bool = False) -> EmbeddingCache | None:
     """The cache in that file; None when it is not one that this program can read.
 
-    create: an empty file, or none, becomes a new cache. Two who do so at once share it.
+    create:    an empty file, or none, becomes a new cache. Two who do so at once share it.
+    read_only: nothing can be written where it lies.
     """
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    name = str(path)
+    if read_only:
+        # Whole as it is only where there is no log of later changes.
+        log = path.with_name(path.name + "-wal")
+        whole = not log.exists() or not log.stat().st_size
+        name = f"{path.as_uri()}?mode=ro{'&immutable=1' if whole else ''}"
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     connection: apsw.Connection | None = None
     kept = False
     try:
-        connection = apsw.Connection(str(path), flags=flags)
-        _prepare(connection)
+        connection = apsw.Connection(name, flags=flags)
+        if not read_only:
+            _prepare(connection)
         if create:
             _create_tables(connection)
         version = connection.execute("SELECT value FROM meta WHERE key = 'version'").get
@@ -452,11 +485,12 @@ def _opened(path: Path, *, create: bool) -> EmbeddingCache | None:
             cache = EmbeddingCache(path, connection)
             kept = True
             return cache
-    except (apsw.NotADBError, apsw.CorruptError, apsw.SQLError, FileNotFoundError):
+    except (*_DAMAGE, FileNotFoundError):
         pass  # not ours, damaged or just removed: nothing that could not be computed again
-    except apsw.CantOpenError:
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
         if create:
             raise
+        return None if read_only else _opened(path, create=False, read_only=True)
     finally:
         if connection is not None and not kept:
             connection.close()
@@ -474,9 +508,32 @@ def _create_tables(connection: apsw.Connection) -> None:
     connection.execute("COMMIT")
 
 
+def _regular(path: Path) -> bool:
+    """Whether it is a file, as are those that SQLite keeps beside it. No link is followed."""
+    there = False
+    for suffix in _SUFFIXES:
+        try:
+            mode = path.with_name(path.name + suffix).lstat().st_mode
+        except FileNotFoundError:
+            continue  # most of them come and go
+        if not stat.S_ISREG(mode):
+            return False
+        there = there or not suffix
+    return there
+
+
 def _remove(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    """Remove the cache's files, or what stands in their place; a folder only if it is empty."""
+    for suffix in _SUFFIXES:
+        part = path.with_name(path.name + suffix)
+        try:
+            mode = part.lstat().st_mode
+        except FileNotFoundError:
+            continue  # most of them come and go
+        if stat.S_ISDIR(mode):
+            part.rmdir()
+        else:
+            part.unlink(missing_ok=True)
 
 
 def extension_version() -> str | None:

@@ -7,7 +7,9 @@ have mapped only ever grows: cut short under them it would end their process. 10
 384 take 39 MB.
 """
 
+import math
 import os
+import stat
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -180,8 +182,8 @@ def remove_strange_files(cache: EmbeddingCache) -> None:
 def _remove(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
-    except PermissionError:
-        return  # Windows keeps a mapped file; the next run removes it
+    except (PermissionError, IsADirectoryError):
+        return  # Windows keeps a mapped file; the next run removes it. A folder is not ours.
 
 
 def _row_type(dimension: int) -> "np.dtype[np.void]":
@@ -197,14 +199,20 @@ def _mapped(cache: EmbeddingCache, space: StoredSpace) -> "Rows":
         return nothing
     path = cache.path.with_name(known[0])
     try:
-        count = min(path.stat().st_size // row_type.itemsize, known[1], space.slots)
-        if not count:
+        state = path.lstat()
+        count = min(state.st_size // row_type.itemsize, known[1], space.slots)
+        # A link is not followed: the file is appended to.
+        if not stat.S_ISREG(state.st_mode) or count <= 0:
             return nothing
         rows: Rows = np.memmap(path, row_type, "r", shape=(count,))
     except (OSError, ValueError):
         return nothing
-    # After a power failure a file may be longer than what reached the disk.
-    return rows if (rows["length"] > 0).all() else nothing
+    # After a power failure a file may be longer than what reached the disk. Of a damaged one that
+    # much is seen: lengths that no codes have, and numbers that are none.
+    length, fertility = rows["length"], rows["fertility"]
+    most = 128.0 * math.sqrt(space.space.dimension)
+    sound = (length > 0) & (length <= most) & (fertility >= 0) & (fertility < np.inf)
+    return rows if sound.all() else nothing
 
 
 def _from_cache(cache: EmbeddingCache, space: StoredSpace, *, first: int, after: int) -> "Rows":
@@ -214,6 +222,8 @@ def _from_cache(cache: EmbeddingCache, space: StoredSpace, *, first: int, after:
     for slot, codes, fertility in cache.rows(space.id, first, space.generation):
         if slot >= after or slot != first + count:
             break
+        if len(codes) != space.space.dimension:
+            raise cache.damaged()
         rows["codes"][count] = np.frombuffer(codes, np.int8)
         rows["fertility"][count] = fertility or 0.0
         count += 1

@@ -43,7 +43,8 @@ def embedding_lock(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _held(path: Path, doing: str) -> Iterator[None]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    flags = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o600)
     try:
         try:
             _lock(descriptor)

@@ -32,6 +32,7 @@ class FoundChunk:
     id: int
     note: int
     ordinal: int
+    key: str
     trail: tuple[str, ...]
     first_line: int
     last_line: int
@@ -85,6 +86,7 @@ class NoteRows:
                 chunk,
                 note,
                 ordinal,
+                key,
                 tuple(json.loads(trail)),
                 first,
                 last,
@@ -93,9 +95,10 @@ class NoteRows:
                 text,
                 tuple(items.get(chunk, ())),
             )
-            for chunk, note, ordinal, trail, first, last, start, end, text in self._db.execute(
-                "SELECT c.id, c.note, c.ordinal, c.trail, c.first_line, c.last_line, c.start, "
-                "c.end, c.text FROM json_each(?) AS wanted JOIN chunk c ON c.id = wanted.value",
+            for chunk, note, ordinal, key, trail, first, last, start, end, text in self._db.execute(
+                "SELECT c.id, c.note, c.ordinal, c.key, c.trail, c.first_line, c.last_line, "
+                "c.start, c.end, c.text FROM json_each(?) AS wanted "
+                "JOIN chunk c ON c.id = wanted.value",
                 (wanted,),
             )
         }

@@ -1,6 +1,8 @@
 """The sidecar file: opening, fingerprint, transactions, and what its failures mean."""
 
 import errno
+import os
+import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,20 +21,31 @@ from vaultmem.model.errors import (
 SIDECAR_NAME = "index.db"
 BUSY_TIMEOUT_MS = 10_000
 
+# SQLite's companions of the file: they live and go with it.
+_SUFFIXES = ("", "-wal", "-shm", "-journal")
+
 # Read by backup programs: what lies here can be made again.
 _CACHEDIR_TAG = (
     b"Signature: 8a477f597d28d172789f06886806bc55\n"
     b"# This folder holds vaultmem's rebuildable index. Deleting it costs time, never knowledge.\n"
 )
 
-_PRAGMAS = """
+# A file system that answers for every page: SQLite's checksum VFS, which apsw brings along.
+_CHECKED = "cksmvfs"
+_PLAIN = ("unix", "win32")
+_CHECKSUM_BYTES = 8  # at the end of each page
+
+_PRAGMAS_OF_NEW = """
 PRAGMA page_size = 8192;
 PRAGMA journal_mode = WAL;
+"""
+
+# No mmap: it would read past the checksums, and a file that others cut short would end us.
+_PRAGMAS = """
 PRAGMA synchronous = NORMAL;
 PRAGMA foreign_keys = ON;
 PRAGMA temp_store = MEMORY;
 PRAGMA cache_size = -32768;
-PRAGMA mmap_size = 268435456;
 PRAGMA journal_size_limit = 67108864;
 PRAGMA trusted_schema = OFF;
 PRAGMA secure_delete = ON;
@@ -42,10 +55,11 @@ PRAGMA secure_delete = ON;
 class Sidecar:
     """An open index.db. One connection, used by one thread at a time."""
 
-    def __init__(self, path: Path, connection: apsw.Connection) -> None:
+    def __init__(self, path: Path, connection: apsw.Connection, *, read_only: bool = False) -> None:
         self.path = path
         self.connection = connection
-        self.inode = path.stat().st_ino
+        self.read_only = read_only  # the place where it lies cannot be written
+        self._opened_as = path.lstat()
         self._batch_size = 1
         self._waiting = 0  # weight that the next commit makes durable
 
@@ -110,13 +124,17 @@ class Sidecar:
 
     def made_by(self, fingerprint: str) -> bool:
         """Whether these rules made it, and it is still the file in the folder."""
+        return self.still_there() and self.meta("fingerprint") == full_fingerprint(fingerprint)
+
+    def still_there(self) -> bool:
+        """Whether it is the file in the folder: it may be replaced at any time."""
         try:
-            present = self.path.stat()
+            present = self.path.lstat()
         except OSError:
             return False
-        return present.st_ino == self.inode and self.meta("fingerprint") == full_fingerprint(
-            fingerprint
-        )
+        if self.read_only and _look(present) != _look(self._opened_as):
+            return False  # nothing but a new connection sees what others write
+        return present.st_ino == self._opened_as.st_ino
 
     def set_meta(self, key: str, value: str) -> None:
         """Write a value of the `meta` table; inside or outside a transaction."""
@@ -145,9 +163,13 @@ class Sidecar:
         return str(self.connection.execute("PRAGMA quick_check(1)").get)
 
 
-def open_existing(folder: Path, fingerprint: str) -> Sidecar | None:
-    """The sidecar in `folder`; None when there is none, or it was made under other rules."""
-    sidecar = _opened(folder)
+def open_existing(folder: Path, fingerprint: str, *, check: bool = True) -> Sidecar | None:
+    """The sidecar in `folder`; None when there is none, or it was made under other rules.
+
+    check: whether each page has to have the checksum it was written with.
+    Raises SidecarDamaged for what is no sidecar, or one that is broken where it is read.
+    """
+    sidecar = _opened(folder, check=check)
     if sidecar is None or sidecar.meta("fingerprint") == full_fingerprint(fingerprint):
         return sidecar
     sidecar.close()
@@ -165,33 +187,150 @@ def stored_meta(folder: Path, key: str) -> str | None:
         sidecar.close()
 
 
-def _opened(folder: Path) -> Sidecar | None:
-    """What lies in `folder`, made under any rules.
+def lies_in(folder: Path) -> bool:
+    """Whether there is anything at the sidecar's place."""
+    return os.path.lexists(folder / SIDECAR_NAME)
 
-    A file that is no database, or not ours, counts as none: it is rebuilt, never trusted.
+
+def discard_damaged(folder: Path, known: Sidecar | None) -> bool:
+    """Remove a sidecar that turned out to be damaged; False when there is another one by now.
+
+    Hold the writer lock. known: the one that did; None when it could not even be opened.
+    """
+    if known is None:
+        try:
+            present = _opened(folder)
+        except SidecarDamaged:
+            present = None
+        if present is not None:
+            present.close()
+            return False
+    elif not known.still_there():
+        return False
+    _remove(folder)
+    return True
+
+
+def _opened(folder: Path, *, check: bool = True) -> Sidecar | None:
+    """What lies in `folder`, made under any rules; None when there is nothing.
+
+    Raises SidecarDamaged for what is not ours or is broken: it is rebuilt, never trusted.
     """
     path = folder / SIDECAR_NAME
-    if not path.is_file():
+    if not _regular(folder):
         return None
-    connection: apsw.Connection | None = None
+    vfs = None
+    if _pages_checked() and not check:
+        vfs = next(name for name in apsw.vfs_names() if name in _PLAIN)
     try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-        sidecar = Sidecar(path, _prepared(connection))
-        sidecar.meta("fingerprint")  # fails where there is no such table
-    except (apsw.NotADBError, apsw.CorruptError, apsw.SQLError):
-        if connection is not None:
-            connection.close()
-        return None
+        return _connected(path, vfs)
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError):
+        if not os.access(path, os.R_OK):
+            if os.access(folder, os.W_OK):
+                raise damaged(folder) from None  # it can be replaced, if not read
+            raise
+        sidecar = _connected_read_only(path, vfs)
     return sidecar
+
+
+def _connected(path: Path, vfs: str | None) -> Sidecar:
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
+    # SQLite opens a file that may only be read without a word.
+    return _examined(path, connection, read_only=connection.readonly("main"))
+
+
+def _connected_read_only(path: Path, vfs: str | None) -> Sidecar:
+    """The sidecar where nothing can be written: no log, and no memory shared with others."""
+    log = path.with_name(path.name + "-wal")
+    options = "mode=ro"
+    if not log.exists() or not log.stat().st_size:
+        # Whole as it is. With a log it would lack what only the log holds.
+        options += "&immutable=1"
+    connection = apsw.Connection(
+        f"{path.as_uri()}?{options}",
+        flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
+        vfs=vfs,
+    )
+    return _examined(path, connection, read_only=True)
+
+
+def _examined(path: Path, connection: apsw.Connection, *, read_only: bool) -> Sidecar:
+    """The sidecar behind a connection, which is closed when it is none."""
+    sound = False
+    try:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.execute(_PRAGMAS).fetchall()
+        sidecar = Sidecar(path, connection, read_only=read_only)
+        if sidecar.meta("fingerprint") is None:
+            raise damaged(path.parent)
+        sound = True
+    except (*_DAMAGE, apsw.IOError) as error:
+        if _is_damage(error):
+            raise damaged(path.parent) from None
+        raise
+    finally:
+        if not sound:
+            connection.close()
+    return sidecar
+
+
+def _regular(folder: Path) -> bool:
+    """Whether there is a sidecar's file. Nothing is followed, nor written through.
+
+    Raises SidecarDamaged where a link, a folder or a device stands in place of one of its files.
+    """
+    there = False
+    for suffix in _SUFFIXES:
+        try:
+            mode = (folder / (SIDECAR_NAME + suffix)).lstat().st_mode
+        except FileNotFoundError:
+            continue  # most of them come and go
+        if not stat.S_ISREG(mode):
+            raise damaged(folder)
+        there = there or not suffix
+    return there
+
+
+def _look(state: os.stat_result) -> tuple[int, int, int]:
+    return state.st_size, state.st_mtime_ns, state.st_ctime_ns
+
+
+def _pages_checked() -> bool:
+    """Whether SQLite checks the pages it reads; from the first call on it does, if it can.
+
+    Without that it notices a page that is no page, but not a changed letter.
+    """
+    names = apsw.vfs_names()
+    if _CHECKED in names:
+        return True
+    if names[0] not in _PLAIN:
+        return False  # put in front by somebody who may take it away again: nothing to build on
+    connection = apsw.Connection(":memory:")
+    try:
+        connection.enable_load_extension(True)
+        # Without its suffix, which SQLite knows for each platform.
+        connection.load_extension(
+            str(Path(apsw.__file__).with_name("sqlite_extra_binaries") / "cksumvfs")
+        )
+    except (AttributeError, apsw.Error, OSError):
+        return False  # built without extensions, or without these
+    finally:
+        connection.close()
+    return True
 
 
 def create(folder: Path, fingerprint: str) -> Sidecar:
     """A new, empty sidecar in `folder`; an older one is removed first. Hold the writer lock."""
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        (folder / (SIDECAR_NAME + suffix)).unlink(missing_ok=True)
+    _remove(folder)
     path = folder / SIDECAR_NAME
+    checked = _pages_checked()
     connection = apsw.Connection(str(path))
-    sidecar = Sidecar(path, _prepared(connection))
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    if checked:
+        connection.reserve_bytes(reserve=_CHECKSUM_BYTES)
+    # To the end: apsw stops at a statement that returns a row until that row is taken.
+    connection.execute(_PRAGMAS_OF_NEW + _PRAGMAS).fetchall()
+    sidecar = Sidecar(path, connection)
     with sidecar.transaction():
         for statement in create_statements():
             connection.execute(statement)
@@ -199,29 +338,72 @@ def create(folder: Path, fingerprint: str) -> Sidecar:
     return sidecar
 
 
+def _remove(folder: Path) -> None:
+    """Remove the sidecar's files, or what stands in their place; a folder only if it is empty."""
+    for suffix in _SUFFIXES:
+        path = folder / (SIDECAR_NAME + suffix)
+        try:
+            mode = path.lstat().st_mode
+        except FileNotFoundError:
+            continue  # most of them come and go
+        if not stat.S_ISDIR(mode):
+            path.unlink(missing_ok=True)
+            continue
+        try:
+            path.rmdir()
+        except OSError:
+            raise SidecarUnavailable(
+                f"{path} is a folder, and not empty. Move it away: the sidecar is to lie there."
+            ) from None
+
+
 def full_fingerprint(rules: str) -> str:
     """What a sidecar must have been made with: this code, SQLite, Unicode's tables, the rules."""
     # A row is taken out by making it again, so whatever makes rows has to be the same.
+    # Who does not know of the checksums would leave wrong ones behind.
+    pages = "checked" if _pages_checked() else "plain"
     return (
-        f"{VERSIONS}; SQLite {apsw.sqlite_lib_version()}; "
+        f"{VERSIONS}; SQLite {apsw.sqlite_lib_version()}; pages {pages}; "
         f"Unicode {unicodedata.unidata_version}; {rules}"
     )
-
-
-def _prepared(connection: apsw.Connection) -> apsw.Connection:
-    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-    # To the end: apsw stops at a statement that returns a row until that row is taken.
-    connection.execute(_PRAGMAS).fetchall()
-    return connection
 
 
 def make_folder(folder: Path) -> None:
     """Create the sidecar's folder and mark it as a cache."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)  # it holds the notes' text
-    tag = folder / "CACHEDIR.TAG"
-    if not tag.exists():
-        tag.write_bytes(_CACHEDIR_TAG)
+    try:
+        with (folder / "CACHEDIR.TAG").open("xb") as tag:
+            tag.write(_CACHEDIR_TAG)
+    except FileExistsError:
+        return
+
+
+# What SQLite says of a file that is not as it was written. A constraint that fails, a length out
+# of bounds, a statement for a column that is not there: each is a row or a schema gone wrong.
+_DAMAGE = (
+    apsw.NotADBError,
+    apsw.CorruptError,
+    apsw.SQLError,
+    apsw.ConstraintError,
+    apsw.MismatchError,
+    apsw.TooBigError,
+    apsw.RangeError,
+    apsw.FormatError,
+    apsw.InternalError,
+    apsw.NotFoundError,
+    apsw.SchemaChangeError,
+)
+_DAMAGED_PAGE = (apsw.SQLITE_IOERR_DATA, apsw.SQLITE_IOERR_CORRUPTFS)
+
+
+def _is_damage(error: apsw.Error) -> bool:
+    """Whether it tells of the file's bytes, and not of the disk or of another process."""
+    code = getattr(error, "extendedresult", 0)
+    if isinstance(error, apsw.IOError):
+        return code in _DAMAGED_PAGE
+    # There are no triggers whose constraints could fail.
+    return isinstance(error, _DAMAGE) and code != apsw.SQLITE_CONSTRAINT_TRIGGER
 
 
 @contextmanager
@@ -232,21 +414,22 @@ def sidecar_errors(folder: Path) -> Iterator[None]:
     except apsw.FullError:
         raise _full(folder) from None
     except apsw.IOError as error:
+        if _is_damage(error):
+            raise damaged(folder) from None
         if _no_space(folder):
             raise _full(folder) from None
         raise SidecarUnavailable(
             f"The sidecar in {folder} cannot be read or written ({error}). Check the disk, or put "
             "it elsewhere with --cache-dir."
         ) from None
-    except (apsw.BusyError, apsw.LockedError):
+    except (apsw.BusyError, apsw.LockedError, apsw.ProtocolError):
         raise SidecarBusy(
             f"The sidecar in {folder} was busy for {BUSY_TIMEOUT_MS // 1000} s. Try again."
         ) from None
-    except (apsw.NotADBError, apsw.CorruptError, apsw.SQLError):
-        raise SidecarDamaged(
-            f"The sidecar in {folder} is damaged. `vaultmem index --rebuild` makes it anew; "
-            "no note is affected."
-        ) from None
+    except _DAMAGE as error:
+        if _is_damage(error):
+            raise damaged(folder) from None
+        raise
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError):
         raise _unavailable(folder, "it cannot be opened for writing") from None
     except OSError as error:
@@ -255,11 +438,24 @@ def sidecar_errors(folder: Path) -> Iterator[None]:
         raise _unavailable(folder, error.strerror or type(error).__name__) from None
 
 
+def damaged(folder: Path) -> SidecarDamaged:
+    """The error to raise for a sidecar that is not what was written."""
+    return SidecarDamaged(
+        f"The sidecar in {folder} is damaged. `vaultmem index --rebuild` makes it anew; "
+        "no note is affected."
+    )
+
+
 def _full(folder: Path) -> DiskFull:
     return DiskFull(
         f"The disk is full: the sidecar in {folder} could not grow. What was indexed so far is "
         "kept. Free some room, or choose another place with --cache-dir, and run it again."
     )
+
+
+def unwritable(folder: Path) -> SidecarUnavailable:
+    """The error to raise for a sidecar that can be read and nothing more."""
+    return _unavailable(folder, "what lies in it can only be read")
 
 
 def _unavailable(folder: Path, reason: str) -> SidecarUnavailable:
@@ -279,11 +475,13 @@ def _no_space(folder: Path) -> bool:
         return False
 
 
-def driver() -> tuple[str, bool, bool]:
-    """(SQLite's version, whether it has FTS5, whether WAL is safe with several processes).
+def driver() -> tuple[str, bool, bool, bool]:
+    """(SQLite's version, whether it has FTS5, whether WAL is safe with several processes, and
+    whether it checks every page it reads).
 
     Before 3.51.3 two checkpoints close together could lose a commit.
     """
     version = apsw.sqlite_lib_version()
     numbers = tuple(int(part) for part in version.split("."))
-    return version, "ENABLE_FTS5" in apsw.compile_options, numbers >= (3, 51, 3)
+    has_fts5 = "ENABLE_FTS5" in apsw.compile_options
+    return version, has_fts5, numbers >= (3, 51, 3), _pages_checked()

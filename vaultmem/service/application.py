@@ -12,10 +12,10 @@ from vaultmem.embedding.cache import EmbeddingCache, open_cache
 from vaultmem.embedding.embedder import Embedder
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.store import Sidecar, open_existing, sidecar_errors
-from vaultmem.model.errors import SidecarUnavailable
+from vaultmem.model.errors import SidecarUnavailable, StateUnavailable
 from vaultmem.security.engine import engine_name
 from vaultmem.security.rulebook import RULES_VERSION
-from vaultmem.service.allowed_secrets import Key, read_allowed
+from vaultmem.service.allowed_secrets import AllowedSecrets, Key, read_allowed
 from vaultmem.service.settings import Settings
 from vaultmem.service.vault_settings import current_settings
 from vaultmem.vault.chunk import CHUNKER_VERSION
@@ -61,6 +61,7 @@ class Memory:
     cache: EmbeddingCache | None = None  # embeddings.db, once it was needed
     embedders: dict[str, Embedder] = field(default_factory=dict)  # by what was asked for
     matrix: "tuple[str, Matrix] | None" = None  # what it is of, and the vectors last searched
+    notices: list[str] = field(default_factory=list)  # to be said beside an answer
 
     @property
     def vault(self) -> Path:
@@ -92,9 +93,18 @@ class Memory:
 
     @property
     def screen(self) -> Screen:
-        """What is kept out of everything but the notes themselves. Raises StateUnavailable."""
+        """What is kept out of everything but the notes themselves.
+
+        Where it cannot be read what is allowed, nothing is, and that is said.
+        """
         folder = self.settings.state_folder
-        allowed = read_allowed(folder)
+        try:
+            allowed = read_allowed(folder)
+        except StateUnavailable as error:
+            notice = f"No secret counts as allowed: {error}"
+            if notice not in self.notices:
+                self.notices.append(notice)
+            allowed = AllowedSecrets(b"", frozenset())
         return Screen(
             secrets=self.settings["secrets.scan"],
             allowed=allowed.fingerprints,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vaultmem.embedding.cache import extension_version
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.store import driver, sidecar_errors
-from vaultmem.model.errors import EmbedderUnavailable, VaultmemError
+from vaultmem.model.errors import EmbedderUnavailable, SidecarDamaged, VaultmemError
 from vaultmem.service.application import Memory
 from vaultmem.service.embedders import (
     WISH,
@@ -56,7 +56,11 @@ def _guarded(check: Callable[[Memory], Check], memory: Memory) -> Check:
         with memory.guarded():
             return check(memory)
     except VaultmemError as error:
-        return Check(check.__name__.lstrip("_").replace("_", "-"), False, str(error), "")
+        fix = _REBUILT_UNASKED if isinstance(error, SidecarDamaged) else ""
+        return Check(check.__name__.lstrip("_").replace("_", "-"), False, str(error), fix)
+
+
+_REBUILT_UNASKED = "Run `vaultmem index`; the next search makes it anew as well."
 
 
 def _python(_: Memory) -> Check:
@@ -65,10 +69,11 @@ def _python(_: Memory) -> Check:
 
 
 def _sqlite(_: Memory) -> Check:
-    version, has_fts5, wal_safe = driver()
+    version, has_fts5, wal_safe, pages_checked = driver()
     ok = has_fts5 and wal_safe
     fix = "" if ok else "Update the apsw package: `pip install -U apsw`."
-    return Check("sqlite", ok, f"SQLite {version} through apsw", fix)
+    checked = "a checksum on each page" if pages_checked else "no checksums on pages"
+    return Check("sqlite", ok, f"SQLite {version} through apsw, {checked}", fix)
 
 
 def _vault(memory: Memory) -> Check:
@@ -110,8 +115,9 @@ def _sidecar(memory: Memory) -> Check:
             return Check("sidecar", False, "There is no index yet", "Run `vaultmem index`.")
         verdict = sidecar.quick_check()
     if verdict != "ok":
-        return Check("sidecar", False, verdict, "Run `vaultmem index --rebuild`.")
-    return Check("sidecar", True, f"{sidecar.path} is sound", "")
+        return Check("sidecar", False, f"The sidecar is damaged: {verdict}", _REBUILT_UNASKED)
+    place = " and can only be read" if sidecar.read_only else ""
+    return Check("sidecar", True, f"{sidecar.path} is sound{place}", "")
 
 
 def _fresh(memory: Memory) -> Check:

@@ -1,7 +1,6 @@
 """Which note a person means by a path, a name or an alias. Never a guess."""
 
 import re
-import unicodedata
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -9,6 +8,7 @@ from vaultmem.index.lookup import Lookup
 from vaultmem.index.rows import FoundNote
 from vaultmem.model.errors import NoteAmbiguous, NoteNotFound, Refused
 from vaultmem.model.note import note_name
+from vaultmem.vault.composed import normal_form
 from vaultmem.vault.paths import fold, is_hidden, vault_path
 from vaultmem.vault.read import unfit
 
@@ -18,6 +18,8 @@ MAX_PATH_CHARS = 4096
 
 # A path from the root of a disk or a server, a variable, the address of something.
 _ELSEWHERE = re.compile(r"[/\\$]|~[^/\\]*[/\\]|[A-Za-z]:[/\\]|[A-Za-z][A-Za-z0-9+.-]+:/")
+# `..` is what leads up; more dots, a blank or a parameter behind it are ways to hide that.
+_CLIMBS = re.compile(r"\.{2,}[ \t]*(?:;.*)?")
 _DEVICES = frozenset(
     ("CON", "PRN", "AUX", "NUL", *(f"{kind}{n}" for kind in ("COM", "LPT") for n in range(1, 10)))
 )
@@ -95,18 +97,25 @@ def _safe_path(given: str) -> str:
 
 def refuse_traversal(given: str) -> None:
     """Raise Refused for what leads out of the vault, however it is written, or names nothing."""
-    if "\0" in given:
-        raise Refused("A path cannot hold a NUL character.")
+    refuse_outside(given)
     if not given.strip(" \t\r\n/\\."):
         raise Refused("No note was named. Give a path in the vault, or a note's name.")
     if len(given) > MAX_PATH_CHARS:
         raise Refused(
             f"The path has {len(given):,} characters; none in a vault has over {MAX_PATH_CHARS:,}."
         )
-    # As other programs would read it: decoded, decomposed, with either slash.
-    for spelling in (given, unquote(given), unicodedata.normalize("NFKC", given)):
-        slashed = spelling.replace("\\", "/")
-        if ".." in slashed.split("/") or slashed.startswith("~/"):
+
+
+def refuse_outside(given: str) -> None:
+    """Raise Refused for a path, or the beginning of one, that leads out of the vault."""
+    if "\0" in given:
+        raise Refused("A path cannot hold a NUL character.")
+    path = given[:MAX_PATH_CHARS]
+    decoded = unquote(path)
+    # As other programs would read it: decoded once or twice, composed, with either slash.
+    for spelling in {path, decoded, unquote(decoded), normal_form("NFKC", path)}:
+        parts = spelling.replace("\\", "/").split("/")
+        if parts[0] == "~" or any(_CLIMBS.fullmatch(part) for part in parts):
             raise Refused(f"{given} leads out of the vault. Give a path inside it.")
 
 
@@ -121,7 +130,7 @@ def refuse_unfit(given: str, vault: Path) -> None:
         raise Refused(f"{given} names a folder. Give the path of a note.")
     if is_device(path):
         raise Refused(f"{given} names a device on Windows. Give the note's path.")
-    reason = unfit(vault, vault_path(path))
+    reason = unfit(vault, vault_path(path)) or unfit(vault, vault_path(path) + ".md")
     if reason is not None:
         raise Refused(f"{given} is left alone. {reason}")
 

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+from vaultmem.index.update import stored_files
 from vaultmem.model.errors import (
     DiskFull,
     SidecarBusy,
@@ -12,7 +13,14 @@ from vaultmem.model.errors import (
 )
 from vaultmem.service.application import Memory
 from vaultmem.service.embed import embed_waiting
-from vaultmem.service.operations.index import COMPLETE, PATIENCE_SECONDS, IndexRequest, index
+from vaultmem.service.operations.index import (
+    COMPLETE,
+    PATIENCE_SECONDS,
+    IndexRequest,
+    index,
+    look,
+)
+from vaultmem.vault.delta import count_waiting
 
 # So many passages are embedded before a search, in about half a second; more wait for `index`.
 FEW_TEXTS = 8
@@ -37,6 +45,8 @@ def make_ready(memory: Memory, *, vectors: bool = False) -> tuple[str, ...]:
         return ()
     missing = ("The index is not complete yet; notes are missing from it.",) if partial else ()
     wish = memory.settings["search.refresh"]
+    if sidecar.read_only and wish != "never":
+        return (*_not_taken_in(memory), *missing)
     if wish == "never":
         return ("The vault was not looked at (setting search.refresh is never).", *missing)
     if wish == "auto" and cost > PATIENCE_SECONDS:
@@ -52,6 +62,23 @@ def make_ready(memory: Memory, *, vectors: bool = False) -> tuple[str, ...]:
     if vectors:
         _embed_few(memory)
     return ()
+
+
+def _not_taken_in(memory: Memory) -> tuple[str, ...]:
+    """What an index that cannot be written lacks; empty when that is nothing."""
+    try:
+        with memory.guarded():
+            sidecar = memory.open_sidecar()
+            waiting = 0 if sidecar is None else count_waiting(look(memory), stored_files(sidecar))
+    except (VaultEmpty, VaultUnreadable) as error:
+        return (str(error),)
+    if not waiting:
+        return ()
+    notes = "1 note has" if waiting == 1 else f"{waiting:,} notes have"
+    return (
+        f"{notes} changed since the vault was indexed, and the index in {memory.folder} cannot be "
+        "written. Choose another place with --cache-dir or VAULTMEM_CACHE_DIR.",
+    )
 
 
 def _embed_few(memory: Memory) -> None:

@@ -57,13 +57,13 @@ def remember_settings(sidecar: Sidecar, settings: ObsidianSettings) -> None:
 
 
 def _load(text: str | None) -> ObsidianSettings | None:
+    names = {field.name for field in fields(ObsidianSettings)} - {"read", "problems"}
     try:
         values = json.loads(text or "")
-    except ValueError:
+        if not isinstance(values, dict) or set(values) != names:
+            return None
+        values["excluded"] = tuple(values["excluded"])
+        values["link_format"] = LinkFormat(values["link_format"])
+    except (TypeError, ValueError):
         return None
-    names = {field.name for field in fields(ObsidianSettings)} - {"read", "problems"}
-    if not isinstance(values, dict) or set(values) != names:
-        return None
-    values["excluded"] = tuple(values["excluded"])
-    values["link_format"] = LinkFormat(values["link_format"])
     return ObsidianSettings(**values)

@@ -365,6 +365,9 @@ def _answer(
         memory.close()
     as_json = getattr(arguments, "json", False)
     _print(reply, "" if as_json else render(reply), as_json=as_json)
+    if not hasattr(reply, "degraded"):
+        for notice in dict.fromkeys(memory.notices):
+            _say(notice)
     return verdict(reply)
 
 

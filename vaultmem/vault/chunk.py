@@ -418,9 +418,18 @@ def _make(
 
 def _key(trail: tuple[str, ...], text: str, seen: dict[str, int]) -> str:
     """A passage's stable name within its note; a repetition gets a number."""
-    digest = blake2b(digest_size=8)
-    digest.update("\x1f".join((*trail, text)).encode("utf-8", "replace"))
-    key = digest.hexdigest()
+    key = _digest(trail, text)
     count = seen.get(key, 0)
     seen[key] = count + 1
     return f"{key}-{count}" if count else key
+
+
+def is_passage(key: str, trail: tuple[str, ...], text: str) -> bool:
+    """Whether this text below these headings is the passage that has this key."""
+    return key.partition("-")[0] == _digest(trail, text)
+
+
+def _digest(trail: tuple[str, ...], text: str) -> str:
+    digest = blake2b(digest_size=8)
+    digest.update("\x1f".join((*trail, text)).encode("utf-8", "replace"))
+    return digest.hexdigest()

@@ -150,7 +150,7 @@ class _Engine:
                     before + _translated(source, reading) + behind, self._options
                 )
             except re2.error:
-                continue
+                continue  # without numbers of repetitions it may be small enough
             return compiled
         # What Python takes is an expression, and too much for RE2 in some other way.
         _python(before + _translated(source, reading) + behind, reading)

@@ -70,7 +70,8 @@ class _Walk:
         for entry in entries:
             name = entry.name
             # (What is a path on Windows, `..\\x`, is no hidden file, and Windows has none such.)
-            if name.startswith(".") and not name.startswith("..\\"):
+            # What an office program locks a file with is no file either.
+            if name.startswith((".", "~$")) and not name.startswith("..\\"):
                 continue
             try:
                 if entry.is_symlink() or _is_junction(entry):
@@ -165,7 +166,8 @@ class _Walk:
             self._report(prefix + name, "name-odd", message)
 
     def _link(self, entry: "os.DirEntry[str]", prefix: str) -> None:
-        if is_searched(entry.name) or os.path.isdir(entry.path):
+        # Where it leads is not looked at: that is outside, and may be a server that is away.
+        if is_searched(entry.name) or "." not in entry.name:
             self._report(
                 prefix + entry.name, "linked", "It is a symbolic link; links are not followed."
             )

@@ -14,6 +14,7 @@ from vaultmem.model.query import Mode
 from vaultmem.retrieval.metrics import DEPTH, mean, measured, paired_differences
 from vaultmem.service.application import Memory
 from vaultmem.service.find_note import find_note
+from vaultmem.service.mending import mended
 from vaultmem.service.operations.search import SearchRequest, search
 from vaultmem.service.refresh import make_ready
 from vaultmem.service.settings import Value
@@ -150,6 +151,7 @@ class _Answers:
         return frozenset.intersection(*self.reasons)
 
 
+@mended
 def evaluate(memory: Memory, request: EvaluateRequest) -> EvaluateReply:
     """Ask every question and tell how far up the relevant notes were found.
 

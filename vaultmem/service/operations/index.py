@@ -9,7 +9,7 @@ from hashlib import sha256
 from vaultmem.index.links import announce_relink, must_relink, relink
 from vaultmem.index.lock import writer_lock
 from vaultmem.index.lookup import Lookup
-from vaultmem.index.store import Sidecar, create, make_folder, sidecar_errors
+from vaultmem.index.store import Sidecar, create, make_folder, sidecar_errors, unwritable
 from vaultmem.index.update import (
     Entry,
     put_files,
@@ -33,6 +33,7 @@ from vaultmem.model.note import Problem
 from vaultmem.security.mask import key_name
 from vaultmem.service.application import Memory
 from vaultmem.service.embed import EmbedReply, embed_waiting
+from vaultmem.service.mending import mended
 from vaultmem.service.vault_settings import remember_settings
 from vaultmem.vault.chunk import chunk_note
 from vaultmem.vault.delta import (
@@ -121,6 +122,7 @@ class IndexReply:
     seconds: float
 
 
+@mended
 def index(memory: Memory, request: IndexRequest) -> IndexReply:
     """Bring the sidecar up to date with the vault. Doing it twice equals doing it once.
 
@@ -216,6 +218,8 @@ def look(memory: Memory) -> Snapshot:
 def _ready(memory: Memory, *, rebuild: bool) -> Sidecar:
     """The sidecar to write to: the one there is, or a new one."""
     sidecar = None if rebuild else memory.open_sidecar()
+    if sidecar is not None and sidecar.read_only:
+        raise unwritable(memory.folder)
     if sidecar is None:
         memory.close_sidecar()
         sidecar = memory.sidecar = create(memory.folder, memory.fingerprint)
@@ -260,6 +264,8 @@ class _Run:
         busy = bool(delta.added or delta.changed or delta.renamed or delta.removed)
         # An earlier run may have ended when all its notes were in, but not yet their links.
         settled = self.sidecar.meta(COMPLETE) is not None and not must_relink(self.sidecar)
+        if settled and self._nothing_readable(delta):
+            busy, files = False, files | self.unread
         if settled and not busy and known_files == files:
             self._touch(delta.touched)
             put_scan_problems(self.sidecar, self.problems)
@@ -377,6 +383,29 @@ class _Run:
     def _read(self, path: str) -> bytes | Unread:
         return self.door.read(self.snapshot.notes[path].disk_path, limit=self.limit)
 
+    def _nothing_readable(self, delta: Delta) -> bool:
+        """Whether all there is to do is new notes that cannot be read, as in the run before."""
+        if delta.changed or delta.renamed or delta.removed or not delta.added:
+            return False
+        answers: list[tuple[str, Unread]] = []
+        for path in delta.added:
+            data = self._read(path)
+            if not isinstance(data, Unread):
+                return False
+            answers.append((path, data))
+        for path, unread in answers:
+            self._not_read(path, unread)
+        return True
+
+    def _not_read(self, path: str, answer: Unread) -> None:
+        """Take note of a file that could not be had."""
+        if answer.code != "missing":
+            self.problems.append(Problem(path, 0, answer.code, answer.message))
+        # A note that is stored stays so, and linked to, until a walk no longer sees it: an editor
+        # that saves by making the file anew takes it away for a moment.
+        if path not in self.stored:
+            (self.vanished if answer.code == "missing" else self.unread).add(path)
+
     def _take_in(
         self,
         path: str,
@@ -388,12 +417,7 @@ class _Run:
         read_ns = self.memory.clock.now_ns()
         data = self._read(path)
         if isinstance(data, Unread):
-            if data.code != "missing":
-                self.problems.append(Problem(path, 0, data.code, data.message))
-            # A note that is stored stays so, and linked to, until a walk no longer sees it: an
-            # editor that saves by making the file anew takes it away for a moment.
-            if path not in self.stored:
-                (self.vanished if data.code == "missing" else self.unread).add(path)
+            self._not_read(path, data)
             return False
         note = parse(path, data, self.screen)
         kind = note_kind(note, self.rules)

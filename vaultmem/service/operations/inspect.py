@@ -8,11 +8,12 @@ from vaultmem.index.lookup import Lookup
 from vaultmem.index.rows import FoundNote
 from vaultmem.index.update import stored_files
 from vaultmem.model.delta import Snapshot
-from vaultmem.model.errors import NoteNotFound
+from vaultmem.model.errors import NoteNotFound, Refused
 from vaultmem.model.note import Item, Problem, Screening
 from vaultmem.service.application import Memory
 from vaultmem.service.embedders import answering_space
 from vaultmem.service.find_note import find_note, refuse_traversal, refuse_unfit
+from vaultmem.service.mending import mended
 from vaultmem.service.operations.index import look
 from vaultmem.vault.paths import is_hidden, is_searched, vault_path
 
@@ -45,6 +46,7 @@ class InspectReply:
     current: bool  # the file is the one that was indexed
 
 
+@mended
 def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
     """Explain a note's place in the index. Looks at the vault, changes nothing.
 
@@ -127,8 +129,8 @@ def _found(lookup: Lookup | None, given: str, vault: Path) -> FoundNote | None:
         return None
     try:
         return find_note(lookup, given, vault)[0]
-    except NoteNotFound:
-        return None
+    except (NoteNotFound, Refused):
+        return None  # what is in the vault all the same is explained, and the rest refused later
 
 
 def _indexed(

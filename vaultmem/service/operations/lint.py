@@ -8,6 +8,7 @@ from vaultmem.index.lookup import Lookup
 from vaultmem.index.rows import UnresolvedLink
 from vaultmem.model.note import FoundSecret, Problem, note_name
 from vaultmem.service.application import Memory
+from vaultmem.service.mending import mended
 from vaultmem.service.note_text import read_note, shown_text
 from vaultmem.service.operations.related import lines_of
 from vaultmem.service.refresh import make_ready
@@ -83,6 +84,7 @@ class LintReply:
     degraded: tuple[str, ...]
 
 
+@mended
 def lint(memory: Memory, request: LintRequest) -> LintReply:
     """Everything that is amiss in the vault; changes nothing."""
     degraded = make_ready(memory)

@@ -8,6 +8,7 @@ from vaultmem.model.note import Field, Note
 from vaultmem.security.hidden import shown
 from vaultmem.service.application import Memory
 from vaultmem.service.find_note import find_note
+from vaultmem.service.mending import mended
 from vaultmem.service.note_text import read_note, screen_for
 from vaultmem.service.operations.related import Backlink, LinkOut, backlinks_of, links_of
 from vaultmem.service.refresh import make_ready
@@ -47,13 +48,17 @@ class ReadReply:
     uri: str
 
 
+@mended
 def read(memory: Memory, request: ReadRequest) -> ReadReply:
     """Give a note in full.
 
     Raises NoteNotFound (also when the subpath leads nowhere, naming what is there), NoteAmbiguous
     and Refused.
     """
-    if request.max_chars is not None and request.max_chars < 1:
+    wanted = request.max_chars
+    if wanted is not None and (not isinstance(wanted, int) or isinstance(wanted, bool)):
+        raise UsageError(f"The number of characters is {wanted!r}; a whole number is needed.")
+    if wanted is not None and wanted < 1:
         raise UsageError(f"The number of characters is {request.max_chars}; 1 is the least.")
     degraded = make_ready(memory)
     with memory.guarded():

@@ -7,6 +7,7 @@ from vaultmem.index.rows import FoundNote
 from vaultmem.security.hidden import shown
 from vaultmem.service.application import Memory
 from vaultmem.service.find_note import find_note
+from vaultmem.service.mending import mended
 from vaultmem.service.note_text import read_note, shown_text
 from vaultmem.service.refresh import make_ready
 from vaultmem.vault.read import Door
@@ -58,6 +59,7 @@ class RelatedReply:
     degraded: tuple[str, ...]
 
 
+@mended
 def related(memory: Memory, request: RelatedRequest) -> RelatedReply:
     """Links and backlinks of a note. Raises NoteNotFound, NoteAmbiguous and Refused."""
     degraded = make_ready(memory)

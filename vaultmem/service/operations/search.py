@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from vaultmem.index.rows import FoundChunk, FoundNote
+from vaultmem.index.store import damaged
 from vaultmem.model.errors import UsageError
 from vaultmem.model.hit import Hit
 from vaultmem.model.query import Filters, Mode
@@ -13,10 +14,13 @@ from vaultmem.retrieval.search import Means, Ranked, Ranking, ranked_passages
 from vaultmem.retrieval.snippet import snippet
 from vaultmem.security.hidden import shown
 from vaultmem.service.application import Memory
+from vaultmem.service.find_note import refuse_outside
 from vaultmem.service.meaning import open_meaning
+from vaultmem.service.mending import mended
 from vaultmem.service.note_text import is_indexed, read_note, shown_text
 from vaultmem.service.refresh import make_ready
 from vaultmem.service.uri import obsidian_uri
+from vaultmem.vault.chunk import is_passage
 from vaultmem.vault.items import EPISODE
 from vaultmem.vault.read import Door
 
@@ -51,6 +55,7 @@ class SearchReply:
     left_out: int  # of a listing by filters alone: what else they select
 
 
+@mended
 def search(memory: Memory, request: SearchRequest) -> SearchReply:
     """Find passages. Any query text gets an answer, if an empty one.
 
@@ -71,6 +76,8 @@ def search(memory: Memory, request: SearchRequest) -> SearchReply:
         after=_day("after", request.after, last=False),
         before=_day("before", request.before, last=True),
     )
+    for path in request.paths:
+        refuse_outside(path)
     query = parse_query(request.query, filters)
     by_meaning = mode is not Mode.KEYWORD and bool(query.asked) and "vector" not in request.without
     degraded += make_ready(memory, vectors=by_meaning)
@@ -110,6 +117,8 @@ def search(memory: Memory, request: SearchRequest) -> SearchReply:
 def _limit(memory: Memory, request: SearchRequest) -> int:
     if request.limit is None:
         return int(memory.settings["search.limit"])
+    if not isinstance(request.limit, int) or isinstance(request.limit, bool):
+        raise UsageError(f"The number of hits is {request.limit!r}; a whole number is needed.")
     if request.limit < 1:
         raise UsageError(f"The number of hits is {request.limit}; it must be at least 1.")
     return request.limit
@@ -196,6 +205,10 @@ def _hit(
     # What is shown comes from the file, checked by its hash; the sidecar's copy only stands in.
     kind, day = _kind_and_day(note, chunk, ranking.query.filters)
     passage = text[chunk.start : chunk.end] if text is not None else chunk.text
+    if not is_passage(chunk.key, chunk.trail, passage):
+        passage = chunk.text  # it was cut from the text as it was shown then
+        if not is_passage(chunk.key, chunk.trail, passage):
+            raise damaged(memory.folder)
     return Hit(
         path=note.path,
         title=shown(note.title),

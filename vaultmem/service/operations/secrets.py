@@ -6,6 +6,7 @@ from vaultmem.model.errors import UsageError
 from vaultmem.model.note import FoundSecret
 from vaultmem.service.allowed_secrets import make_key, read_allowed, write_allowed
 from vaultmem.service.application import Memory
+from vaultmem.service.mending import mended
 from vaultmem.service.operations.index import IndexRequest, index
 from vaultmem.service.refresh import make_ready
 
@@ -40,6 +41,7 @@ class AllowReply:
     secrets: tuple[FoundSecret, ...]
 
 
+@mended
 def secrets(memory: Memory, request: SecretsRequest) -> SecretsReply:
     """List the credentials in the vault's notes; changes nothing."""
     degraded = make_ready(memory)

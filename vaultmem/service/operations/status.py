@@ -14,6 +14,7 @@ from vaultmem.model.errors import (
 from vaultmem.service.application import Memory
 from vaultmem.service.doctor import Check, run_checks
 from vaultmem.service.embedders import answering_space, vector_extension_live
+from vaultmem.service.mending import mended
 from vaultmem.service.operations.index import look
 from vaultmem.service.settings import SETTINGS
 from vaultmem.vault.delta import count_waiting
@@ -68,6 +69,7 @@ class StatusReply:
     settings: tuple[SettingValue, ...]
 
 
+@mended
 def status(memory: Memory, request: StatusRequest) -> StatusReply:
     """How things stand. Changes nothing, and raises nothing for a vault that is not indexed."""
     if not request.checks:
