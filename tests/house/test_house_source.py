@@ -23,10 +23,10 @@ def test_there_is_source_to_judge() -> None:
 
 # Files are opened, made and removed in few places
 
-# (module -> calls): vault/read.py reads notes, minilm.py, multilingual.py and wordpiece.py
-# their models, security/rulebook.py its rules; the others write the sidecar, the cache of
-# embeddings and its copy, what a person allowed, the demonstration's copy and the doctor's probe. The command line opens the null device when its
-# reader has gone.
+# (module -> calls): vault/read.py reads notes; minilm.py, multilingual.py and wordpiece.py their
+# models, security/rulebook.py its rules; the others write the sidecar, the cache of embeddings and
+# its copy, what a person allowed, the demonstration's copy and the doctor's probe. The command line
+# opens the null device when its reader has gone.
 TOUCHING_FILES = {
     "vault/read.py": {"os.open"},
     "index/store.py": {"apsw.Connection", ".mkdir", ".open", ".rmdir", ".unlink"},
@@ -38,12 +38,7 @@ TOUCHING_FILES = {
     "embedding/wordpiece.py": {".read_text"},
     "security/rulebook.py": {".read_text"},
     "service/allowed_secrets.py": {
-        ".mkdir",
-        ".read_text",
-        ".replace",
-        ".unlink",
-        "os.open",
-        ".hardlink_to",
+        *(".hardlink_to", ".mkdir", ".read_text", ".replace", ".unlink", "os.open"),
     },
     "service/demo.py": {"shutil.copytree", "tempfile.TemporaryDirectory"},
     "service/doctor.py": {"tempfile.TemporaryFile"},

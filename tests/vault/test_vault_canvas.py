@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vaultmem.model.chunk import Chunk
-from vaultmem.model.note import Arrow, Note
+from vaultmem.model.note import Arrow, Note, Screening
 from vaultmem.vault.canvas import MAX_LABEL_CHARS, read_canvas
 from vaultmem.vault.chunk import chunk_note
 from vaultmem.vault.facts import KindRules, is_stub, note_date, note_identity, note_kind
@@ -796,3 +796,23 @@ def test_an_edge_without_ends_leads_from_no_card_without_a_name() -> None:
     found = note({"type": "text", "text": "anonymous"}, edges=[{"label": "lost"}])
 
     assert searched(found) == ["anonymous"]
+
+
+def test_bytes_that_are_not_utf8_name_no_line_of_a_canvas() -> None:
+    found = parse("c.canvas", b'{\n\n\n"nodes": [{"id": "a", "type": "text", "text": "caf\xe9"}]}')
+
+    assert found.text == "caf\u00e9\n\n"
+    assert [(problem.code, problem.line) for problem in found.problems] == [("encoding", 0)]
+
+
+def test_a_card_that_looks_like_a_private_note_is_a_card() -> None:
+    token = "gh" + "p_" + "FMPd3W2XyygNdemkvdajgwb2Mjpvwh09CDfg"
+    private = "---\nprivate: true\n---\nx"
+
+    first = parse("c.canvas", canvas([text("a", private), text("b", token)]))
+    second = parse("c.canvas", canvas([text("a", "one"), text("b", private), text("c", token)]))
+
+    for found in (first, second):
+        (finding,) = found.findings
+        assert found.text.split("\n")[finding.line - 1] == "[secret:github-pat]"
+        assert found.screening is Screening.PARTS

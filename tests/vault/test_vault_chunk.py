@@ -503,3 +503,20 @@ def test_any_text_is_cut_without_loss(text: str, limit: int) -> None:
     inside = "".join(chunk.text for chunk in chunks)
     body = parsed.text[parsed.frontmatter.end :]
     assert "".join(inside.split()) == "".join(body.split())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 1000 + "!" * 200,
+        "!" * 200 + "x" * 1000,
+        ("x" * 150 + "!" * 50) * 40,
+        "x" * 900 + "漢" * 300,
+    ],
+    ids=lambda text: f"{text[:2]}…{text[-2:]}",
+)
+def test_a_run_that_is_dense_in_parts_only_stays_within_the_limit(text: str) -> None:
+    chunks = cut(text)
+
+    assert "".join(chunk.text for chunk in chunks) == text
+    assert max(chunk.pieces for chunk in chunks) <= MAX_PIECES + 1

@@ -1,6 +1,8 @@
 """Properties by YAML 1.2 core, and what happens to a block that is not fit for them."""
 
 import json
+import subprocess
+import sys
 from time import process_time
 
 import pytest
@@ -452,3 +454,32 @@ def test_no_text_raises_and_a_block_lies_between_two_fences(text: str) -> None:
         assert taken[0].rstrip(" \t") == taken[-1].rstrip(" \t") == "---"
     else:
         assert found.end == found.lines == 0
+
+
+@pytest.mark.parametrize("key", ["k" * 1000, "? " + "k" * 20_000 + " "])
+def test_a_long_key_that_is_referred_to_again_and_again_is_refused(key: str) -> None:
+    yaml = f"a: &m {{{key}: 1}}\nb: [{', '.join(['*m'] * 1000)}]"
+
+    assert refused(yaml).code == "frontmatter-too-large"
+
+
+WITHOUT_LIBYAML = """
+import yaml
+del yaml.CSafeLoader
+from vaultmem.vault.frontmatter import read_frontmatter
+found, problems = read_frontmatter("n.md", '---\\na: "x\\\\ud800y"\\n---\\n')
+print(found.valid, found.properties, [problem.code for problem in problems])
+found, problems = read_frontmatter("n.md", '---\\na: "x\\\\u00e9y"\\n---\\n')
+print(found.valid, ascii(found.properties), problems)
+"""
+
+
+def test_without_libyaml_half_of_a_character_is_refused_as_well() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LIBYAML], capture_output=True, text=True, check=True
+    )
+
+    assert run.stdout.split("\n")[:2] == [
+        "False {} ['frontmatter-invalid']",
+        "True {'a': 'x\\xe9y'} ()",
+    ]

@@ -59,3 +59,13 @@ def test_a_dot_elsewhere_hides_nothing(path: str) -> None:
 def test_folding_forgets_case_and_composition() -> None:
     assert fold(unicodedata.normalize("NFD", "ÉTÉ")) == fold("été") == "été"
     assert fold("a") != fold("b")
+
+
+@pytest.mark.parametrize(
+    ("capital", "small"), [("J\u030c", "\u01f0"), ("T\u0308", "\u1e97"), ("\u03aa\u0301", "\u0390")]
+)
+def test_a_capital_of_two_characters_folds_to_its_small_letter_of_one(
+    capital: str, small: str
+) -> None:
+    assert unicodedata.normalize("NFC", capital) == capital
+    assert fold(capital) == fold(small) == fold(fold(capital))

@@ -248,6 +248,11 @@ def test_the_way_in_without_folder_descriptors_refuses_the_same(tmp_path: Path) 
     assert code(read("sub/../sub/a.md")) == "linked"
     assert code(read("sub/gone.md")) == "missing"
     assert code(read("a\0b.md")) == "unreadable"
+    for outside in (str(tmp_path / "outside/a.md"), "//" + str(tmp_path / "outside/a.md")):
+        assert code(read(outside)) == "linked"
+    found = read("linked/a.md")
+    assert isinstance(found, Unread)
+    assert str(tmp_path) not in found.message
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")

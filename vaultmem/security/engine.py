@@ -13,8 +13,8 @@ from typing import Protocol
 # Of a stretch that Python's engine looks at.
 _BEFORE, _BEHIND = 256, 4096
 
-# Bytes for RE2's states of all hints together. It starts afresh when they are used up; it would find
-# nothing, without a word, where not even a few of them had room.
+# Bytes for RE2's states of all hints together. It starts afresh when they are used up; where not
+# even a few of them had room it would find nothing, without a word.
 _HINTS_MEMORY = 64 << 20
 
 Span = tuple[int, int]

@@ -361,10 +361,13 @@ _FINER = (_LINE, _SENTENCE, _WORD, None)
 
 
 def _finer(text: str, start: int, end: int, level: int, budget: int) -> tuple[list[_Boundary], int]:
-    """Boundaries of the first fineness that has any, and the level behind it."""
-    while level < len(_FINER):
-        pattern = _FINER[level]
-        level += 1
+    """Boundaries of the first fineness that has any, and the level behind it.
+
+    The last is tried again and again: of a text that is dense at one end only, the first cuts may
+    leave a piece that is still too long.
+    """
+    for pattern in _FINER[min(level, len(_FINER) - 1) :]:
+        level = min(level + 1, len(_FINER))
         if pattern is None:
             # Fewer characters where each costs more: Chinese, digits, punctuation.
             dense = budget * (end - start) / max(1.0, measure_pieces(text[start:end]))

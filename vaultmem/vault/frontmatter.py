@@ -33,6 +33,9 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f]")
 _PRIVATE = 0x100000
 _CARRIED = re.compile("[􀀀-􀀟􀁿-􀂟􂀨􂀩􏿾􏿿]")
 
+# Half of a character, which an escape can name and no file can hold.
+_HALF = re.compile("[\ud800-\udfff]")
+
 # Tabs that YAML 1.2 takes for blanks and PyYAML does not: on a blank line, before a comment, behind
 # a dash.
 _BLANK_TABS = re.compile(r"^[ \t]*\t[ \t]*(?=#|$)", re.MULTILINE)
@@ -291,14 +294,9 @@ def _loader() -> type:
             if self.nodes > MAX_NODES:
                 return None
             if isinstance(node, yaml.ScalarNode):
-                # A long text that is referred to a thousand times is a thousand long texts.
-                self.chars += len(node.value)
-                if self.chars > MAX_BLOCK_CHARS:
-                    self.nodes = MAX_NODES + 1
-                    return None
                 if node.tag == _TAG + "int" and len(node.value) > MAX_NUMBER_CHARS:
                     self.note(node, f"A number of {len(node.value):,} digits is kept as text.")
-                return _scalar(node)
+                return self.scalar(node)
             if isinstance(node, yaml.SequenceNode):
                 _known(node, ("seq",))
                 return [self.plain(part, depth + 1) for part in node.value]
@@ -306,16 +304,27 @@ def _loader() -> type:
             mapping: dict[str, object] = {}
             for key_node, value_node in node.value:
                 if isinstance(key_node, yaml.ScalarNode):
-                    key = _key(_scalar(key_node))
+                    key = _key(self.scalar(key_node))
                 else:
                     self.plain(key_node, depth + 1)  # counts it
                     if depth == 0 and not _is_template(key_node):
                         self.note(key_node, "A list or a mapping stands where a name is expected.")
                     key = _flow(key_node) if self.nodes <= MAX_NODES else ""
+                if self.nodes > MAX_NODES:
+                    return None
                 if key in mapping:
                     raise _refused(key_node, f"the key {key[:40]!r} is given twice")
                 mapping[key] = self.plain(value_node, depth + 1)
             return mapping
+
+        def scalar(self, node: yaml.ScalarNode) -> object:
+            # A long text that is referred to a thousand times is a thousand long texts, be it a
+            # value or a key.
+            self.chars += len(node.value)
+            if self.chars > MAX_BLOCK_CHARS:
+                self.nodes = MAX_NODES + 1
+                return None
+            return _scalar(node)
 
     return Core12Loader
 
@@ -344,6 +353,9 @@ def _core_type(text: str) -> str:
 
 def _scalar(node: "ScalarNode") -> object:
     text = _CARRIED.sub(lambda found: chr(ord(found.group()) - _PRIVATE), str(node.value))
+    if _HALF.search(text):
+        # libyaml refuses these itself; PyYAML's own parser lets them through.
+        raise _refused(node, "found invalid Unicode character escape code")
     if _OPEN in text:
         text = text.replace(_OPEN, "[").replace(_CLOSE, "]")
     match node.tag.removeprefix(_TAG):

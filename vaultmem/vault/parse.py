@@ -75,6 +75,8 @@ def parse(path: str, data: bytes, screen: Screen | None = STRICT) -> Note:
     whole, problems = decode(path, data)
     if is_canvas(path):
         canvas, clean = _screened_canvas(path, whole, screen)
+        # Lines are those of the cards' text, which a place in the file is none of.
+        problems = tuple(replace(problem, line=0) for problem in problems)
         return _canvas_note(path, canvas, problems + clean.problems, clean)
     clean = _clean(path, whole, screen)
     text = clean.text

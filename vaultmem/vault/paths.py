@@ -49,4 +49,7 @@ def is_hidden(path: str) -> bool:
 
 def fold(text: str) -> str:
     """The form in which names, tags and aliases are compared."""
-    return normal_form("NFC", text).lower()
+    if text.isascii():
+        return text.lower()
+    # Some capitals are two characters, and their small letter is one.
+    return normal_form("NFC", normal_form("NFC", text).lower())

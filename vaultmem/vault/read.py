@@ -153,14 +153,14 @@ def _read_by_path(vault: Path, disk_path: str, limit: int) -> bytes | Unread:
 def _linked_part(vault: Path, disk_path: str) -> str | None:
     """The first part of the path that is a link, or that climbs out."""
     parts = disk_path.split("/")
-    if ".." in parts:
+    if not {"", ".", ".."}.isdisjoint(parts):
         return disk_path
     folder = str(vault)
     for part in parts:
         folder = os.path.join(folder, part)
         try:
             if stat.S_ISLNK(os.lstat(folder).st_mode):
-                return folder
+                return part
         except (OSError, ValueError):
             return None  # the open that follows says what is wrong
     return None
