@@ -514,21 +514,21 @@ def test_what_lies_in_the_settings_folder_is_no_note(pottery: Memory, find: Find
 
 
 @pytest.mark.parametrize(
-    ("rule", "code", "found"),
+    ("rule", "codes", "found"),
     [
-        ("/[\ud800/", "ignore-rule-invalid", ["Clay.md"]),
-        # What they say cannot be run; they leave out whatever they may mean.
-        ("/a{4294967296}/", "ignore-rule-widened", []),
-        ("/" + "(" * 5000 + ")" * 5000 + "/", "ignore-rule-widened", []),
+        ("/[\ud800/", ["ignore-rule-invalid"], ["Clay.md"]),
+        ("/(a{9}){9000}/", ["ignore-rule-widened"], []),
+        ("/a{4294967296}/", [], ["Clay.md"]),
+        ("/" + "(" * 5000 + ")" * 5000 + "/", [], []),  # holds for every path, as it should
     ],
 )
-def test_a_rule_beyond_any_engine_is_one_problem_too(
-    rule: str, code: str, found: list[str], pottery: Memory, find: Find
+def test_a_rule_beyond_any_reason_is_one_problem_at_most(
+    rule: str, codes: list[str], found: list[str], pottery: Memory, find: Find
 ) -> None:
     configure(pottery, APP, {"userIgnoreFilters": [rule, "Archive/", "\ud800"]})
 
-    assert problems(pottery) == [(".obsidian/app.json", code)]
-    assert len(lint(pottery, LintRequest()).problems[0].message) < 500
+    assert problems(pottery) == [(".obsidian/app.json", code) for code in codes]
+    assert all(len(p.message) < 500 for p in lint(pottery, LintRequest()).problems)
     assert find(pottery, "glaze") == []
     assert find(pottery, "river") == found
 

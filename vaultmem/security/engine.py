@@ -52,8 +52,11 @@ class Engine(Protocol):
         """An expression in RE2's syntax, or in what of it both engines know."""
         ...
 
-    def hints(self, sources: Sequence[str]) -> Hints:
-        """Expressions without regard to case."""
+    def hints(self, sources: Sequence[str], first: str) -> Hints:
+        """Expressions without regard to case.
+
+        first: one that matches wherever any of them matters, and few states.
+        """
         ...
 
 
@@ -80,9 +83,9 @@ class Re2Engine:
         options.log_errors = False
         return _Re2Expression(re2.compile(source.encode(), options))
 
-    def hints(self, sources: Sequence[str]) -> Hints:
+    def hints(self, sources: Sequence[str], first: str) -> Hints:
         """See Engine."""
-        return _Re2Hints(sources)
+        return _Re2Hints(sources, first)
 
 
 class _Re2Expression:
@@ -95,9 +98,16 @@ class _Re2Expression:
 
 
 class _Re2Hints:
-    def __init__(self, sources: Sequence[str]) -> None:
+    def __init__(self, sources: Sequence[str], first: str) -> None:
         import re2
 
+        # A set has a state for each combination of what it has seen, which for all notes together
+        # are more than a processor's cache holds; this has few, and nothing to say of most notes.
+        once = re2.Options()
+        once.case_sensitive = False
+        once.never_capture = True
+        once.log_errors = False
+        self._first = re2.compile(first.encode(), once)
         options = re2.Options()
         options.case_sensitive = False
         options.log_errors = False
@@ -108,6 +118,8 @@ class _Re2Hints:
         self._set.Compile()
 
     def present(self, data: bytes) -> frozenset[int]:
+        if self._first.search(data) is None:
+            return frozenset()
         return frozenset(self._set.Match(data) or ())
 
     def stretches(self, data: bytes, numbers: Iterable[int]) -> Sequence[Span]:
@@ -123,7 +135,7 @@ class PythonEngine:
         """See Engine."""
         return _PythonExpression(re.compile(_in_python(source).encode()))
 
-    def hints(self, sources: Sequence[str]) -> Hints:
+    def hints(self, sources: Sequence[str], first: str) -> Hints:
         """See Engine."""
         return _PythonHints(sources)
 

@@ -19,6 +19,9 @@ _IN_PROSE = r"""(?:[\x60'"\s;,.:!?()\[\]{}<>*|&]|[^\x00-\x7f]|\\[nr]|$)"""
 # Two hundred rules want a name, a sign and a value, and begin like this. Nearly every note has some
 # of the names (`discord`, `twitter`); few have a long enough value behind such a sign.
 _ASSIGNMENT = r"(?i)[\w.-]{0,50}?(?:"
+ASSIGNMENT_TAIL = (
+    r"""[ \t\w.-]{0,20}[\s'"]{0,3}(?:[=>:,]|\|\||\?=)[=>:]{0,3}[\x60'"\s=]{0,5}[\w.=-]{14}"""
+)
 _ASSIGNED = r"""[=>:|,][\x60'"\s=]{0,5}[\w.=-]{14}"""
 # What announces better than a keyword of two letters. (`author` is allowed by the rule for `auth`.)
 _BETTER_HINTS = {

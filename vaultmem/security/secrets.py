@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from vaultmem.security.engine import Engine, Expression, Hints, best_engine
 from vaultmem.security.hidden import HIDDEN_SIGN
-from vaultmem.security.rulebook import Allowance, Rule, Rulebook, rulebook
+from vaultmem.security.rulebook import ASSIGNMENT_TAIL, Allowance, Rule, Rulebook, rulebook
 
 # Endings of credentials that vendors print in their documentation.
 _EXAMPLE = ("EXAMPLE", "EXAMPLEKEY")
@@ -68,7 +68,7 @@ class Scanner:
             {hint for rule in book.rules for hint in (*rule.hints, rule.required)} - {""}
         )
         numbers = {hint: n for n, hint in enumerate(hints)}
-        self._hints: Hints = engine.hints([*hints, *SIGNS.values()])
+        self._hints: Hints = engine.hints([*hints, *SIGNS.values()], _first(book))
         self._signs = dict(enumerate(SIGNS, len(hints)))
         # Which rules a hint announces: most notes hold few hints, and there are many rules.
         self._announced: list[list[int]] = [[] for _ in hints]
@@ -154,6 +154,14 @@ _LINE_BYTES = 4096
 @cache
 def _scanner() -> Scanner:
     return Scanner(rulebook(), best_engine())
+
+
+def _first(book: Rulebook) -> str:
+    """What matches wherever a rule could, or one of SIGNS, by as few states as that takes."""
+    named = sorted({hint for rule in book.rules if rule.required for hint in rule.hints})
+    others = sorted({hint for rule in book.rules if not rule.required for hint in rule.hints})
+    assigned = f"(?:{'|'.join(named)}){ASSIGNMENT_TAIL}"
+    return "|".join([assigned, *others, *SIGNS.values()])
 
 
 def _of_secret(spans: Sequence[tuple[int, int]], group: int) -> tuple[int, int]:

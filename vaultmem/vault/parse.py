@@ -64,21 +64,28 @@ MAX_DOUBLED_IDS = 50
 STRICT = Screen()
 
 
-def parse(path: str, data: bytes, screen: Screen | None = STRICT) -> Note:
+def parse(
+    path: str,
+    data: bytes,
+    screen: Screen | None = STRICT,
+    *,
+    clean: Screened | None = None,
+) -> Note:
     """Understand one note, drawing or canvas.
 
     path:   its vault path.
     data:   the bytes of the file.
     screen: what is kept out of the note's text, and so out of everything that comes of it; None
             for a file of which it is known that there is nothing to keep out.
+    clean:  what `screened_file` gave, where it was asked before.
     """
     whole, problems = decode(path, data)
     if is_canvas(path):
-        canvas, clean = _screened_canvas(path, whole, screen)
+        canvas, of_cards = _screened_canvas(path, whole, screen)
         # Lines are those of the cards' text, which a place in the file is none of.
         problems = tuple(replace(problem, line=0) for problem in problems)
-        return _canvas_note(path, canvas, problems + clean.problems, clean)
-    clean = _clean(path, whole, screen)
+        return _canvas_note(path, canvas, problems + of_cards.problems, of_cards)
+    clean = clean or _clean(path, whole, screen)
     text = clean.text
     problems += clean.problems
     frontmatter, block_problems = read_frontmatter(path, text)
@@ -177,6 +184,11 @@ def _read_body(
         find_fields(masked, starts, start, text),
         problems,
     )
+
+
+def screened_file(path: str, data: bytes, screen: Screen) -> Screened | None:
+    """What of a note's text may go on; None for a canvas, whose cards are screened one by one."""
+    return None if is_canvas(path) else screened(path, decode(path, data)[0], screen)
 
 
 def _clean(path: str, text: str, screen: Screen | None) -> Screened:

@@ -1,10 +1,11 @@
 """index: files -> snapshot -> delta -> notes -> passages -> rows."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
+from typing import NamedTuple
 
 from vaultmem.index.links import announce_relink, must_relink, relink
 from vaultmem.index.lock import writer_lock
@@ -47,16 +48,21 @@ from vaultmem.vault.facts import is_stub, note_date, note_identity, note_kind
 from vaultmem.vault.ignore import compile_rules
 from vaultmem.vault.items import find_items
 from vaultmem.vault.links import VaultNames
-from vaultmem.vault.parse import parse
+from vaultmem.vault.parse import parse, screened_file
 from vaultmem.vault.paths import is_canvas
 from vaultmem.vault.read import Door, Unread
 from vaultmem.vault.scan import scan
+from vaultmem.vault.screen import Screened
 
 # A commit per note took a third of a first build (10.2 CPU-s against 5.9 on 6,571 notes), nearly
 # all of it writing the same few pages of the full-text index again and again. So a burst commits
 # about this many notes together, a second's work; a note's rows and its hash still
 # stand or fall as one.
 BATCH_NOTES = 1024
+
+# Read and screened together; however long they are, no more than a note or two at a time.
+AHEAD_NOTES = 64
+AHEAD_BYTES = 1 << 20
 
 # Set once a run has taken in everything it saw; until then notes are missing from the index.
 COMPLETE = "complete"
@@ -226,6 +232,16 @@ def _ready(memory: Memory, *, rebuild: bool) -> Sidecar:
     return sidecar
 
 
+class _Read(NamedTuple):
+    """A note as it was read."""
+
+    path: str
+    replaces: str | None  # the path it had before, when it moved
+    read_ns: int
+    data: bytes | Unread
+    clean: Screened | None = None  # what may be indexed of it; None where parsing finds that out
+
+
 class _Run:
     """One indexing run; the writer lock is held."""
 
@@ -289,11 +305,12 @@ class _Run:
         work += [("changed", path, None) for path in delta.changed]
         work += [("added", path, None) for path in delta.added]
         with self.sidecar.batch(BATCH_NOTES if len(work) > BATCH_NOTES else 1):
-            for change, path, replaces in work:
-                self.memory.progress.report("index", done, total)
-                if self._take_in(path, replaces, names):
-                    indexed.append((change, path))
-                done += 1
+            for work_ahead in self._read_ahead(work):
+                for change, read in work_ahead:
+                    self.memory.progress.report("index", done, total)
+                    if self._take_in(read, names):
+                        indexed.append((change, read.path))
+                    done += 1
         self.memory.progress.report("index", done, total)
         self.sidecar.finish_indexes()
         # Until it can be read, a note is a file like any other; it may go again as one.
@@ -406,20 +423,43 @@ class _Run:
         if path not in self.stored:
             (self.vanished if answer.code == "missing" else self.unread).add(path)
 
-    def _take_in(
-        self,
-        path: str,
-        replaces: str | None,
-        names: VaultNames,
-    ) -> bool:
-        """Read, parse, cut and store one note; False, and a problem, when it cannot be read."""
-        state = self.snapshot.notes[path]
-        read_ns = self.memory.clock.now_ns()
-        data = self._read(path)
+    def _read_ahead(
+        self, work: Iterable[tuple[str, str, str | None]]
+    ) -> Iterator[list[tuple[str, _Read]]]:
+        """(change, what was read) of every note, some at a time. work: (change, path, old path).
+
+        They are screened together: what looks for secrets is quick as long as a processor's cache
+        holds it, and parsing and storing drive it out of there.
+        """
+        ahead: list[tuple[str, _Read]] = []
+        held = 0
+        for change, path, replaces in work:
+            read_ns = self.memory.clock.now_ns()
+            data = self._read(path)
+            ahead.append((change, _Read(path, replaces, read_ns, data)))
+            held += len(data) if isinstance(data, bytes) else 0
+            if len(ahead) >= AHEAD_NOTES or held >= AHEAD_BYTES:
+                yield self._screened(ahead)
+                ahead, held = [], 0
+        if ahead:
+            yield self._screened(ahead)
+
+    def _screened(self, ahead: list[tuple[str, _Read]]) -> list[tuple[str, _Read]]:
+        return [
+            (change, read._replace(clean=screened_file(read.path, read.data, self.screen)))
+            if isinstance(read.data, bytes)
+            else (change, read)
+            for change, read in ahead
+        ]
+
+    def _take_in(self, read: _Read, names: VaultNames) -> bool:
+        """Parse, cut and store one note; False, and a problem, when it could not be read."""
+        path, replaces, read_ns, data, clean = read
         if isinstance(data, Unread):
             self._not_read(path, data)
             return False
-        note = parse(path, data, self.screen)
+        state = self.snapshot.notes[path]
+        note = parse(path, data, self.screen, clean=clean)
         kind = note_kind(note, self.rules)
         items = find_items(note, self.rules, kind)
         pieces = self.memory.settings["chunk.max_pieces"]
