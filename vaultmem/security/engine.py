@@ -12,6 +12,8 @@ from typing import Protocol
 
 # Of a stretch that Python's engine looks at.
 _BEFORE, _BEHIND = 256, 4096
+# Of a match that reaches beyond its stretch: keys have thousands of bytes.
+_LONGEST = 1 << 16
 
 # Bytes for RE2's states of all hints together. It starts afresh when they are used up; where not
 # even a few of them had room it would find nothing, without a word.
@@ -147,9 +149,14 @@ class _PythonExpression:
     def found(self, data: bytes, within: Sequence[Span]) -> Iterator[Sequence[Span]]:
         at = 0
         for start, end in within or ((0, len(data)),):
-            for match in self._compiled.finditer(data, max(start, at), end):
-                at = max(at, match.end())
-                yield [match.span(n) for n in range(self._compiled.groups + 1)]
+            for cut in self._compiled.finditer(data, max(start, at), end):
+                match: re.Match[bytes] | None = cut
+                if cut.end() == end < len(data):
+                    # `$` holds at the end of a stretch, and what repeats ends there.
+                    match = self._compiled.match(data, cut.start(), cut.start() + _LONGEST)
+                if match is not None:
+                    at = max(at, match.end())
+                    yield [match.span(n) for n in range(self._compiled.groups + 1)]
 
 
 class _PythonHints:

@@ -69,6 +69,17 @@ def shown(text: str) -> str:
     return _HIDDEN.sub(_escaped, text)
 
 
+def shown_in(value: object) -> object:
+    """The same for every text in a list or a mapping, names left as they are."""
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, dict):
+        return {key: shown_in(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(shown_in(part) for part in value)
+    return value
+
+
 def _escaped(match: re.Match[str]) -> str:
     if match.lastgroup == "flag":
         return match.group()

@@ -5,10 +5,14 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 from vaultmem.model.note import Finding
-from vaultmem.security.secrets import Secret
+from vaultmem.security.secrets import Secret, apart
 
 # Of a secret, what a report may show: enough to find it again, too little to be of use.
 MAX_SHOWN = 4
+# A shorter value may be a word that stands elsewhere for itself.
+MIN_REPEATED = 8
+# Values that a note is looked through for once more; each costs a pass over it.
+MAX_REPEATED = 200
 # Hexadecimal digits, behind those of the key.
 FINGERPRINT_CHARS = 16
 
@@ -18,10 +22,44 @@ def mask(text: str, secrets: Sequence[Secret]) -> str:
     parts: list[str] = []
     at = 0
     for start, end, kind in secrets:
-        parts += (text[at:start], f"[secret:{kind}]", "\n" * text.count("\n", start, end))
+        parts += (text[at:start], placeholder(text, start, end, f"secret:{kind}"))
         at = end
     parts.append(text[at:])
     return "".join(parts)
+
+
+def with_repetitions(text: str, secrets: Sequence[Secret]) -> tuple[Secret, ...]:
+    """The secrets and every other place of the text where one of them stands again.
+
+    Only what looks random is looked for: a word that was taken for a password is one elsewhere.
+    """
+    values = {text[start:end]: kind for start, end, kind in secrets if _telling(text[start:end])}
+    if not values:
+        return tuple(secrets)
+    taken = list(secrets)
+    for value, kind in sorted(values.items(), key=lambda entry: -len(entry[0]))[:MAX_REPEATED]:
+        at = text.find(value)
+        while at >= 0:
+            end = at + len(value)
+            taken.append(Secret(at, end, kind))
+            at = text.find(value, end)
+    return apart(taken)
+
+
+def _telling(value: str) -> bool:
+    """Whether a value is nothing else wherever it stands: digits and letters, and not few."""
+    digits = sum(sign.isdigit() for sign in value)
+    return len(value) >= MIN_REPEATED and digits >= 2 and any(map(str.isalpha, value))
+
+
+def placeholder(text: str, start: int, end: int, name: str) -> str:
+    """`[name]` for a stretch of a text, with as many line ends.
+
+    It keeps away from brackets: `[[name]]` would be a link to a note.
+    """
+    before = " " if text[start - 1 : start] == "[" else ""
+    behind = " " if text[end : end + 1] == "]" else ""
+    return f"{before}[{name}]{behind}" + "\n" * text.count("\n", start, end)
 
 
 def report(

@@ -5,15 +5,21 @@ announced is looked for. Nothing is judged by its entropy alone: a vault is full
 """
 
 import math
+import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from vaultmem.security.engine import Engine, Expression, Hints, best_engine
 from vaultmem.security.hidden import HIDDEN_SIGN
 from vaultmem.security.rulebook import ASSIGNMENT_TAIL, Allowance, Rule, Rulebook, rulebook
+
+# Kinds that are told in sentences, and what then stands behind them.
+_TOLD = frozenset(("password", "netrc-password"))
+_STOPS = b".,;:!?"
 
 # Endings of credentials that vendors print in their documentation.
 _EXAMPLE = ("EXAMPLE", "EXAMPLEKEY")
@@ -42,7 +48,7 @@ class Look(NamedTuple):
 # What else the one look is for, besides secrets: expressions in any case.
 SIGNS = {
     "hidden": HIDDEN_SIGN,
-    "private": r"</?private\s*>",
+    "private": r"</?private[\s>]",
     "markers": r"vaultmem:(?:begin|end)",
 }
 
@@ -55,7 +61,13 @@ def look_at(text: str) -> Look:
 def find_secrets(seen: Look | str) -> tuple[Secret, ...]:
     """The credentials in a text, in order and without overlap."""
     scanner = _scanner()
-    return scanner.find(scanner.look_at(seen) if isinstance(seen, str) else seen)
+    seen = scanner.look_at(seen) if isinstance(seen, str) else seen
+    found = scanner.find(seen)
+    if "\\_" not in seen.text:
+        return found
+    # Whoever turned a page into Markdown wrote a backslash before each of these.
+    plain, removed = _unescaped(seen.text)
+    return apart([*found, *(_moved(s, removed) for s in scanner.find(scanner.look_at(plain)))])
 
 
 class Scanner:
@@ -106,6 +118,9 @@ class Scanner:
     ) -> Iterator[tuple[int, int, str]]:
         for spans in self._expression(rule.expression).found(data, within):
             start, end = _of_secret(spans, rule.group)
+            if rule.kind in _TOLD:
+                while end > start and data[end - 1] in _STOPS:
+                    end -= 1
             secret = data[start:end].decode("utf-8", "replace")
             if rule.entropy and entropy(secret) < rule.entropy:
                 continue
@@ -135,10 +150,8 @@ class Scanner:
             line = data.rfind(b"\n", 0, match[0]) + 1
             end = data.find(b"\n", match[1])
             target = data[line : end if end >= 0 else len(data)][:_LINE_BYTES]
-        return any(
-            next(self._expression(source).found(target, ()), None) is not None
-            for source in allowance.expressions
-        )
+        together = "|".join(f"(?:{source})" for source in allowance.expressions)
+        return next(self._expression(together).found(target, ()), None) is not None
 
     def _expression(self, source: str) -> Expression:
         compiled = self._compiled.get(source)
@@ -189,6 +202,30 @@ def _apart(found: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
     return apart
 
 
+def _unescaped(text: str) -> tuple[str, list[int]]:
+    """The text without the backslashes before `_`, and where in it each of them was."""
+    parts = text.split("\\_")
+    lengths = accumulate((len(part) for part in parts[:-1]), lambda at, size: at + 1 + size)
+    return "_".join(parts), list(lengths)
+
+
+def _moved(secret: Secret, removed: Sequence[int]) -> Secret:
+    """A secret of the text without backslashes, where it is in the text with them."""
+    start = secret.start + bisect_right(removed, secret.start - 1)
+    return Secret(start, secret.end + bisect_right(removed, secret.end - 1), secret.kind)
+
+
+def apart(secrets: Sequence[Secret]) -> tuple[Secret, ...]:
+    """In order and without overlap; of two that overlap, the first, with the end of the later."""
+    found: list[Secret] = []
+    for secret in sorted(secrets):
+        if found and secret.start < found[-1].end:
+            found[-1] = found[-1]._replace(end=max(found[-1].end, secret.end))
+        else:
+            found.append(secret)
+    return tuple(found)
+
+
 def _in_characters(
     text: str, data: bytes, found: Sequence[tuple[int, int, str]]
 ) -> tuple[Secret, ...]:
@@ -233,17 +270,32 @@ def is_stand_in(secret: str) -> bool:
 
 
 def _random(text: str) -> bool:
-    """A digit, or capitals inside a word: what a person would not write."""
-    if any(sign.isdigit() for sign in text) and not text.isdigit():
-        return True
-    return any(a.islower() and b.isupper() for a, b in pairwise(text))
+    """What a person would not write as a word: digits among letters, or capitals in and out.
+
+    Names of programs that keep passwords, of algorithms and of fields of programs are no passwords.
+    """
+    if "://" in text or _NAME.search(text) is not None:
+        return False
+    digits = sum(sign.isdigit() for sign in text)
+    cased = any(sign.islower() for sign in text) and any(sign.isupper() for sign in text)
+    capitals = sum(a.islower() and b.isupper() for a, b in pairwise(text))
+    return 2 <= digits < len(text) or (digits > 0 and cased) or capitals >= 3
 
 
-_MIXED = {
+# (`12-stellig`, `8-characters`; `sha256-hashed`; 1Password; `user.passwordHash`)
+_NAME = re.compile(
+    r"(?i)^\d{1,3}-?[a-z]+$|^(?:sha|md|aes|rsa|utf|base)-?\d|1password|keepass|^[a-z]+(?:\.[a-z]+)+$"
+)
+_ENCODED = re.compile(r"[A-Za-z0-9+/=]{40}")
+
+
+_MIXED: Mapping[str, Callable[[str], bool]] = {
     "lower": lambda text: any(sign.islower() for sign in text),
     "upper": lambda text: any(sign.isupper() for sign in text),
     "digit": lambda text: any(sign.isdigit() for sign in text),
     "letter": lambda text: any(sign.isalpha() for sign in text),
     "odd": lambda text: not text.isalpha(),
     "random": _random,
+    "digits": lambda text: sum(sign.isdigit() for sign in text) >= 2,
+    "encoded": lambda text: _ENCODED.search(text) is not None,
 }

@@ -119,12 +119,12 @@ def _card(node: Mapping[str, object], change: Callable[[str], str]) -> Card | No
         return Card(text, markdown=True, name=_short(_line(text)))
     file = vault_path(_text(node, "file")) if kind == "file" else ""
     if file.strip() and len(file) <= MAX_PATH_CHARS:
-        subpath = _line(change(_text(node, "subpath")))
+        subpath = change(_line(_text(node, "subpath")))
         subpath = subpath if subpath.startswith("#") else ""
         shown, name = _line(f"![[{file}{subpath}]]"), _line(file).removesuffix(".md")
         return Card(shown, False, name + _short(subpath), file, subpath)
     if kind in ("link", "group"):
-        text = _line(change(_text(node, "url" if kind == "link" else "label")))
+        text = change(_line(_text(node, "url" if kind == "link" else "label")))
         return Card(text, markdown=False, name=_short(text))
     return None
 
@@ -140,7 +140,7 @@ def _edges(edges: object, cards: Mapping[str, Card], change: Callable[[str], str
             # An arrow head at the beginning alone points the other way.
             if back and not on:
                 source, target = target, source
-            label = _line(change(_text(edge, "label")))
+            label = change(_line(_text(edge, "label")))
             found.append(_Edge(source, target, label, both=back and on))
     return found
 

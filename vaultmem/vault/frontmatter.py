@@ -42,7 +42,10 @@ _BLANK_TABS = re.compile(r"^[ \t]*\t[ \t]*(?=#|$)", re.MULTILINE)
 _TAB_BEHIND_DASH = re.compile(r"^((?: *-)+)[ ]*\t[ \t]*(?=[^\s-])", re.MULTILINE)
 
 # What stands in place of a secret, and what its brackets are while YAML is read.
-_PLACEHOLDER = re.compile(r"\[(secret:[\w-]+|private)\]")
+_PLACEHOLDERS = {
+    "secret": re.compile(r"\[(secret:[\w-]+)\]"),
+    "private": re.compile(r"\[(private)\]"),
+}
 _OPEN, _CLOSE = "\U0010fff0", "\U0010fff1"
 
 # What only vaultmem writes, and only into notes of its own.
@@ -51,8 +54,13 @@ OWN_KEY = "vaultmem"
 ABSENT = Frontmatter(exists=False, valid=True, properties={}, text="", lines=0, end=0)
 
 
-def read_frontmatter(path: str, text: str) -> tuple[Frontmatter, tuple[Problem, ...]]:
+def read_frontmatter(
+    path: str, text: str, *, placeholders: frozenset[str] = frozenset()
+) -> tuple[Frontmatter, tuple[Problem, ...]]:
     """The properties block of a note; `text` has no BOM and only `\\n` line ends.
+
+    placeholders: what stands in place of something that was kept out of the text, `secret` or
+                  `private`; else `[private]` is a list of one word.
 
     Never raises. A block that is no mapping, or no YAML, leaves the note without properties and
     one problem that names the line.
@@ -63,7 +71,7 @@ def read_frontmatter(path: str, text: str) -> tuple[Frontmatter, tuple[Problem, 
     block = text[len(_OPENING) : closed.start()]
     end = min(closed.end() + 1, len(text))
     lines = text.count("\n", 0, closed.start()) + 1
-    properties, problem = _load(path, block)
+    properties, problem = _load(path, block, placeholders=placeholders)
     return (
         Frontmatter(
             exists=True,
@@ -93,7 +101,9 @@ def _closing(text: str) -> re.Match[str] | None:
     return _CLOSING.search(text, len(_OPENING)) if text.startswith(_OPENING) else None
 
 
-def _load(path: str, block: str) -> tuple[dict[str, object] | None, Problem | None]:
+def _load(
+    path: str, block: str, *, placeholders: frozenset[str]
+) -> tuple[dict[str, object] | None, Problem | None]:
     if len(block) > MAX_BLOCK_CHARS:
         return None, Problem(
             path,
@@ -105,7 +115,7 @@ def _load(path: str, block: str) -> tuple[dict[str, object] | None, Problem | No
     if not block.strip():
         return {}, None
     try:
-        loaded = _load_yaml(block)
+        loaded = _load_yaml(block, placeholders=placeholders)
     except Exception as error:  # noqa: BLE001 - ValueError, RecursionError and more; see below
         # PyYAML raises six kinds on hostile blocks; whatever it is, the body is indexed anyway.
         line, reason = _explain(error)
@@ -160,13 +170,12 @@ def _oddity(
     return None
 
 
-def _load_yaml(block: str) -> "_Loaded":
+def _load_yaml(block: str, *, placeholders: frozenset[str]) -> "_Loaded":
     import yaml
 
     carried = _SPECIAL.sub(lambda found: chr(_PRIVATE + ord(found.group())), block)
-    if "[secret:" in carried or "[private]" in carried:
-        # A placeholder is text, not a list.
-        carried = _PLACEHOLDER.sub(f"{_OPEN}\\1{_CLOSE}", carried)
+    for name in placeholders:  # they are texts, not lists
+        carried = _PLACEHOLDERS[name].sub(f"{_OPEN}\\1{_CLOSE}", carried)
     loaded: _Loaded
     try:
         loaded = _handler().load(carried)

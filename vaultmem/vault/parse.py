@@ -1,6 +1,7 @@
 """From the bytes of a file to a Note. Never raises, for any bytes."""
 
 import codecs
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -22,6 +23,8 @@ from vaultmem.model.note import (
     Task,
     note_name,
 )
+from vaultmem.security.mask import mask
+from vaultmem.security.secrets import find_secrets
 from vaultmem.vault.blocks import Structure, block_structure
 from vaultmem.vault.canvas import Canvas, read_canvas
 from vaultmem.vault.excalidraw import drawing_parts
@@ -41,7 +44,14 @@ from vaultmem.vault.inline import (
 from vaultmem.vault.lines import line_offsets
 from vaultmem.vault.markers import find_markers, marker_fault
 from vaultmem.vault.paths import is_canvas
-from vaultmem.vault.screen import SECRET, Screen, Screened, screened, secrets_problem
+from vaultmem.vault.screen import (
+    SECRET,
+    Screen,
+    Screened,
+    screened,
+    screened_properties,
+    secrets_problem,
+)
 
 # Bump when the meaning of a note changes, so that sidecars are rebuilt.
 PARSER_VERSION = 5
@@ -88,9 +98,21 @@ def parse(
     clean = clean or _clean(path, whole, screen)
     text = clean.text
     problems += clean.problems
-    frontmatter, block_problems = read_frontmatter(path, text)
+    frontmatter, block_problems = read_frontmatter(path, text, placeholders=clean.placeholders)
+    findings = clean.findings
+    if screen is not None and screen.secrets != "off" and _DECODED.search(frontmatter.text):
+        cleaned, more = screened_properties(frontmatter.properties, screen)
+        if more:
+            frontmatter = replace(frontmatter, properties=cleaned)
+            findings = (*more, *findings)
+            summary = secrets_problem(path, findings, screen)
+            problems = tuple(p for p in problems if p.code != SECRET)
+            problems += (summary,) if summary else ()
+            clean = replace(clean, findings=findings, screening=Screening.PARTS)
     starts = line_offsets(text)
     body = _read_body(path, text, starts, frontmatter, marked=clean.markers)
+    if screen is not None and screen.secrets == "mask" and _ENCODED.search(text):
+        body = replace(body, links=tuple(map(_clean_link, body.links)))
     properties = frontmatter.properties
     tags, tag_problems = _property_names(path, properties, "tags")
     aliases, alias_problems = _property_names(path, properties, "aliases")
@@ -186,6 +208,17 @@ def _read_body(
     )
 
 
+# Properties that say more when they are read than their text does: escapes, folded lines.
+_DECODED = re.compile(r"\\|:[ \t]*(?:[>|][-+]?)?\n[ \t]+[^\s-]")
+_ENCODED = re.compile("%[0-9A-Fa-f]{2}")
+
+
+def _clean_link(link: Link) -> Link:
+    """A link whose target, once it was decoded, holds no secret."""
+    secrets = find_secrets(link.target)
+    return replace(link, target=mask(link.target, secrets)) if secrets else link
+
+
 def screened_file(path: str, data: bytes, screen: Screen) -> Screened | None:
     """What of a note's text may go on; None for a canvas, whose cards are screened one by one."""
     return None if is_canvas(path) else screened(path, decode(path, data)[0], screen)
@@ -201,20 +234,24 @@ def _screened_canvas(path: str, source: str, screen: Screen | None) -> tuple[Can
     if screen is None:
         return whole, Screened(whole.text, Screening.NOTHING)
     screen = replace(screen, switch="")  # a card has no properties
-    changed: dict[str, Screened] = {}
+    changed: list[Screened] = []
 
     def change(text: str) -> str:
         clean = screened(path, text, screen)
-        changed[clean.text] = clean
+        changed.append(clean)
         return clean.text
 
     canvas = read_canvas(path, source, change)
     starts = line_offsets(canvas.text)
     findings: list[Finding] = []
     problems: list[Problem] = []
-    placed = {card.text: bisect_right(starts, at) - 1 for at, card in reversed(canvas.cards)}
-    for text, clean in changed.items():
-        above = placed.get(text, 0)  # labels of arrows are looked for at the top
+    placed: dict[str, list[int]] = {}
+    for at, card in canvas.cards:
+        text = card.subpath if card.file else " ".join(card.text.split())
+        placed.setdefault(text, []).append(bisect_right(starts, at) - 1)
+    for clean in changed:
+        lines = placed.get(" ".join(clean.text.split()))
+        above = lines.pop(0) if lines else 0  # labels of arrows are looked for at the top
         findings += [replace(finding, line=finding.line + above) for finding in clean.findings]
         problems += [
             replace(problem, line=problem.line + above)
@@ -228,7 +265,7 @@ def _screened_canvas(path: str, source: str, screen: Screen | None) -> tuple[Can
         screening,
         tuple(sorted(findings, key=lambda finding: finding.line)),
         (*problems, *((summary,) if summary else ())),
-        any(clean.markers for clean in changed.values()),
+        any(clean.markers for clean in changed),
     )
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from vaultmem.model.note import Problem
+from vaultmem.security.mask import placeholder
 from vaultmem.vault.blocks import Structure, block_structure
 from vaultmem.vault.frontmatter import (
     frontmatter_block,
@@ -13,9 +14,9 @@ from vaultmem.vault.frontmatter import (
 from vaultmem.vault.inline import mask_code
 from vaultmem.vault.lines import line_offsets
 
-PLACEHOLDER = "[private]"
+PLACEHOLDER = "private"
 
-_TAG = re.compile(r"<(/?)private\s{0,9}>", re.IGNORECASE)
+_TAG = re.compile(r"<(/?)private(?:\s[^<>\n]{0,200})?>", re.IGNORECASE)
 
 
 def is_private(text: str, switch: str) -> bool:
@@ -42,12 +43,18 @@ def is_private(text: str, switch: str) -> bool:
 def without_private(path: str, text: str) -> tuple[str, tuple[Problem, ...]]:
     """The text with `[private]` for each `<private>…</private>`; it keeps its number of lines.
 
-    Tags in code are text about tags. One that is never closed hides the rest of the note: what
-    follows was meant to be hidden, and the problem says how far that goes.
+    Tags in fences and code spans are text about tags. One that is never closed hides the rest of
+    the note: what follows was meant to be hidden, and the problem says from where on.
     """
     starts = line_offsets(text)
     structure = _structure(text, starts)
-    masked = mask_code(text, starts, structure.code, structure.inline)
+    # What is indented is code as well, and is so by accident as often as not.
+    fences = [
+        (first, after)
+        for first, after in structure.code
+        if text.startswith(("```", "~~~"), _shown(text, starts[first]))
+    ]
+    masked = mask_code(text, starts, fences, structure.inline)
     spans: list[tuple[int, int]] = []
     depth = began = 0
     for tag in _TAG.finditer(masked):
@@ -67,9 +74,16 @@ def without_private(path: str, text: str) -> tuple[str, tuple[Problem, ...]]:
     parts: list[str] = []
     at = 0
     for start, end in spans:
-        parts += (text[at:start], PLACEHOLDER, "\n" * text.count("\n", start, end))
+        parts += (text[at:start], placeholder(text, start, end, PLACEHOLDER))
         at = end
     return "".join([*parts, text[at:]]), problems
+
+
+def _shown(text: str, at: int) -> int:
+    """Where the first character of a line stands that is no blank and no mark of a quotation."""
+    while at < len(text) and text[at] in " \t>":
+        at += 1
+    return at
 
 
 def _structure(text: str, line_starts: Sequence[int]) -> Structure:

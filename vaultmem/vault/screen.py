@@ -6,11 +6,11 @@ no table, no cache and no answer.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from vaultmem.model.note import Finding, Problem, Screening
+from vaultmem.model.note import Finding, Problem, Properties, Screening
 from vaultmem.security.hidden import find_hidden
-from vaultmem.security.mask import mask, report
+from vaultmem.security.mask import mask, report, with_repetitions
 from vaultmem.security.secrets import find_secrets, look_at
 from vaultmem.vault.private import is_private, without_private
 
@@ -40,6 +40,7 @@ class Screened:
     findings: tuple[Finding, ...] = ()
     problems: tuple[Problem, ...] = ()
     markers: bool = False  # whether it may hold marks of managed blocks
+    placeholders: frozenset[str] = frozenset()  # `secret`, `private`: what stands for what is gone
 
 
 def screened(path: str, text: str, screen: Screen) -> Screened:
@@ -53,11 +54,14 @@ def screened(path: str, text: str, screen: Screen) -> Screened:
         line = text.count("\n", 0, hidden.start) + 1
         message = f"It holds {hidden.what} ({hidden.characters:,}); they are shown as escapes."
         problems = (Problem(path, line, "hidden-text", message),)
-    before = text
+    placeholders: set[str] = set()
     if "private" in seen.signs:
-        text, more = without_private(path, text)
+        cut, more = without_private(path, text)
+        if cut != text:
+            placeholders.add("private")
+            text = cut
+            seen = look_at(text)
         problems += more
-        seen = look_at(text)
     findings: tuple[Finding, ...] = ()
     for _ in range(_LOOKS if screen.secrets != "off" else 0):
         secrets = find_secrets(seen)
@@ -68,14 +72,40 @@ def screened(path: str, text: str, screen: Screen) -> Screened:
         if not masked or screen.secrets != "mask":
             break
         # A secret may have been all that hid the beginning of another.
-        text = mask(text, masked)
+        text = mask(text, with_repetitions(text, masked))
+        placeholders.add("secret")
         seen = look_at(text)
     findings = tuple(sorted(findings, key=lambda finding: finding.line))
     problem = secrets_problem(path, findings, screen)
     if problem is not None:
         problems += (problem,)
-    screening = Screening.NOTHING if text == before else Screening.PARTS
-    return Screened(text, screening, findings, problems, "markers" in seen.signs)
+    screening = Screening.PARTS if placeholders else Screening.NOTHING
+    return Screened(
+        text, screening, findings, problems, "markers" in seen.signs, frozenset(placeholders)
+    )
+
+
+def screened_properties(
+    properties: Properties, screen: Screen
+) -> tuple[Properties, tuple[Finding, ...]]:
+    """Properties without the secrets that only reading YAML brings out: escaped, or folded."""
+    findings: list[Finding] = []
+
+    def clean(name: str, value: object) -> object:
+        if isinstance(value, list):
+            return [clean(name, part) for part in value]
+        if isinstance(value, dict):
+            return {key: clean(key, part) for key, part in value.items()}
+        if not isinstance(value, str):
+            return value
+        named = f"{name}: {value}"
+        secrets = find_secrets(named)
+        found = report(named, secrets, screen.key, screen.allowed)
+        findings.extend(replace(finding, line=1) for finding in found)
+        kept = [s for s, finding in zip(secrets, found, strict=True) if not finding.allowed]
+        return mask(named, kept)[len(name) + 2 :] if kept and screen.secrets == "mask" else value
+
+    return {key: clean(key, value) for key, value in properties.items()}, tuple(findings)
 
 
 def secrets_problem(path: str, findings: Sequence[Finding], screen: Screen) -> Problem | None:

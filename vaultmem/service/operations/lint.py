@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.rows import UnresolvedLink
 from vaultmem.model.note import FoundSecret, Problem, note_name
+from vaultmem.security.hidden import shown as escaped
 from vaultmem.service.application import Memory
 from vaultmem.service.mending import mended
 from vaultmem.service.note_text import read_note, shown_text
@@ -134,7 +135,7 @@ def _unresolved(
                 in_table = link.line - 1 in rows
                 fix = _written(names, link, owners[0], obsidian, in_table=in_table)
             paths = owners or suggested.near(link.target, link.path)
-            unresolved.append(Unresolved(link.path, link.line, link.target, paths, fix))
+            unresolved.append(Unresolved(link.path, link.line, escaped(link.target), paths, fix))
     return tuple(unresolved)
 
 
@@ -238,7 +239,7 @@ def _ambiguous(lookup: Lookup, names: VaultNames) -> tuple[Ambiguous, ...]:
             if len(shown) > MAX_CANDIDATES:
                 others = [file for file in shown if file != resolved]
                 shown = sorted([resolved, *others[: MAX_CANDIDATES - 1]])
-            ambiguous.append(Ambiguous(path, line, link, resolved, tuple(shown)))
+            ambiguous.append(Ambiguous(path, line, escaped(link), resolved, tuple(shown)))
             if len(ambiguous) == MAX_ENTRIES:
                 break
     return tuple(ambiguous)

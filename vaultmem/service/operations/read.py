@@ -1,11 +1,11 @@
 """read: a note, or the section or block behind a `#`, as it stands in the file now."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vaultmem.index.rows import FoundNote
 from vaultmem.model.errors import NoteNotFound, UsageError
 from vaultmem.model.note import Field, Note
-from vaultmem.security.hidden import shown
+from vaultmem.security.hidden import shown, shown_in
 from vaultmem.service.application import Memory
 from vaultmem.service.find_note import find_note
 from vaultmem.service.mending import mended
@@ -71,8 +71,11 @@ def read(memory: Memory, request: ReadRequest) -> ReadReply:
                 found.path, data, screen, subpath=subpath, max_chars=request.max_chars
             )
             backlinks = backlinks_of(lookup, door, found.path, memory)
-        frontmatter = lookup.properties(found.id)
-        fields = tuple(lookup.fields_of(found.id))
+        frontmatter = {name: shown_in(v) for name, v in lookup.properties(found.id).items()}
+        fields = tuple(
+            replace(field, key=shown(field.key), value=shown(field.value))
+            for field in lookup.fields_of(found.id)
+        )
         return ReadReply(
             path=found.path,
             title=shown(found.title),
@@ -83,7 +86,7 @@ def read(memory: Memory, request: ReadRequest) -> ReadReply:
             properties=_properties(frontmatter, fields),
             fields=fields,
             tags=tuple(lookup.tags_of(found.id)),
-            aliases=tuple(lookup.aliases_of(found.id)),
+            aliases=tuple(map(shown, lookup.aliases_of(found.id))),
             backlinks=backlinks,
             links=links_of(lookup, found),
             truncated=truncated,
@@ -138,7 +141,7 @@ def _cut(
 
 def _places(note: Note) -> str:
     """What a subpath could have named."""
-    headings = [heading.text for heading in note.headings][:12]
+    headings = [shown(heading.text) for heading in note.headings][:12]
     ids = [f"^{block.id}" for block in note.block_ids][:12]
     if not headings and not ids:
         return "It has no headings and no block ids."

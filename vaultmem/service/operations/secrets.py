@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from vaultmem.index.lock import writer_lock
 from vaultmem.model.errors import UsageError
 from vaultmem.model.note import FoundSecret
 from vaultmem.service.allowed_secrets import make_key, read_allowed, write_allowed
@@ -58,19 +59,21 @@ def allow_secret(memory: Memory, request: AllowRequest) -> AllowReply:
     known = {secret.fingerprint for secret in secrets(memory, SecretsRequest()).secrets} - {""}
     folder = memory.settings.state_folder
     make_key(folder)  # or say why nothing can be allowed
-    before = read_allowed(folder).fingerprints
     wanted = frozenset(request.fingerprints)
     if not wanted:
         raise UsageError("No fingerprint was given. `vaultmem secrets` lists them.")
-    strange = sorted(wanted - known - before)
-    if strange:
-        raise UsageError(
-            f"No secret has the fingerprint {strange[0]}. `vaultmem secrets` lists them."
-        )
-    after = before - wanted if request.revoke else before | wanted
+    with memory.guarded(), writer_lock(memory.folder):  # two who decide at once both do
+        before = read_allowed(folder).fingerprints
+        strange = sorted(wanted - known - before)
+        if strange:
+            raise UsageError(
+                f"No secret has the fingerprint {strange[0]}. `vaultmem secrets` lists them."
+            )
+        after = before - wanted if request.revoke else before | wanted
+        if after != before:
+            write_allowed(folder, after)
     notes = 0
     if after != before:
-        write_allowed(folder, after)
         notes = index(memory, IndexRequest(embed=False)).notes.changed
     with memory.guarded():
         found = tuple(memory.lookup().secrets())
