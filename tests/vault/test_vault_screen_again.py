@@ -1,5 +1,9 @@
 """Secrets that are glued to secrets."""
 
+import random
+import string
+
+from vaultmem.security.secrets import find_secrets
 from vaultmem.vault.screen import Screen, screened
 
 TOKEN = "gh" + "p_" + "FMPd3W2XyygNdemkvdajgwb2Mjpvwh09CDfg"
@@ -27,3 +31,17 @@ def test_what_is_only_reported_is_reported_once() -> None:
 
     assert found.text == f"{TOKEN}\n"
     assert len(found.findings) == 1
+
+
+def test_secrets_without_end_on_one_line_take_the_line_with_them() -> None:
+    seeded = random.Random(5)
+    letters = string.ascii_letters + string.digits
+    value = "".join(seeded.choice(letters) for _ in range(300))
+    text = "before\n" + f"api_key={value[:100]}{value}" * 10 + "\nbehind"
+
+    found = screened("n.md", text, Screen())
+
+    assert found.text.startswith("before\n")
+    assert found.text.endswith("\nbehind")
+    assert found.text.count("\n") == 2
+    assert find_secrets(found.text) == ()

@@ -35,7 +35,7 @@ def with_repetitions(text: str, secrets: Sequence[Secret]) -> tuple[Secret, ...]
     """
     values = {text[start:end]: kind for start, end, kind in secrets if _telling(text[start:end])}
     if not values:
-        return tuple(secrets)
+        return apart(secrets)
     taken = list(secrets)
     for value, kind in sorted(values.items(), key=lambda entry: -len(entry[0]))[:MAX_REPEATED]:
         at = text.find(value)

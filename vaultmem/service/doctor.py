@@ -9,6 +9,7 @@ from vaultmem.embedding.cache import extension_version
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.store import driver, sidecar_errors
 from vaultmem.model.errors import EmbedderUnavailable, SidecarDamaged, VaultmemError
+from vaultmem.security.engine import engine_name
 from vaultmem.service.application import Memory
 from vaultmem.service.embedders import (
     WISH,
@@ -39,6 +40,7 @@ def run_checks(memory: Memory) -> tuple[Check, ...]:
     checks: list[Callable[[Memory], Check]] = [
         _python,
         _sqlite,
+        _secrets,
         _vault,
         _cache_folder,
         _sidecar,
@@ -74,6 +76,17 @@ def _sqlite(_: Memory) -> Check:
     fix = "" if ok else "Update the apsw package: `pip install -U apsw`."
     checked = "a checksum on each page" if pages_checked else "no checksums on pages"
     return Check("sqlite", ok, f"SQLite {version} through apsw, {checked}", fix)
+
+
+def _secrets(memory: Memory) -> Check:
+    wish = memory.settings["secrets.scan"]
+    if wish == "off":
+        return Check("secrets", True, "Secrets are not looked for (setting secrets.scan)", "")
+    linear = engine_name() == "re2"
+    on = "google-re2" if linear else "Python's own expressions, over short stretches"
+    fix = "" if linear else "Faster and without bounds: `pip install 'vaultmem[re2]'`."
+    done = "masked" if wish == "mask" else "reported"
+    return Check("secrets", True, f"Secrets are {done}; looked for with {on}", fix)
 
 
 def _vault(memory: Memory) -> Check:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from vaultmem.model.note import Finding, Problem, Properties, Screening
 from vaultmem.security.hidden import find_hidden
 from vaultmem.security.mask import mask, report, with_repetitions
-from vaultmem.security.secrets import find_secrets, look_at
+from vaultmem.security.secrets import Secret, find_secrets, look_at
 from vaultmem.vault.private import is_private, without_private
 
-# At a text in which secrets were found, until none is left; one in another in another is no note.
+# At a text in which secrets were found, until none is left. At the last their whole lines go: what
+# holds one behind the other without end is no note.
 _LOOKS = 5
 
 # The code of that line.
@@ -63,7 +64,7 @@ def screened(path: str, text: str, screen: Screen) -> Screened:
             seen = look_at(text)
         problems += more
     findings: tuple[Finding, ...] = ()
-    for _ in range(_LOOKS if screen.secrets != "off" else 0):
+    for look in range(_LOOKS if screen.secrets != "off" else 0):
         secrets = find_secrets(seen)
         found = report(text, secrets, screen.key, screen.allowed)
         masked = [s for s, finding in zip(secrets, found, strict=True) if not finding.allowed]
@@ -72,6 +73,8 @@ def screened(path: str, text: str, screen: Screen) -> Screened:
         if not masked or screen.secrets != "mask":
             break
         # A secret may have been all that hid the beginning of another.
+        if look == _LOOKS - 1:
+            masked = [_whole_line(text, secret) for secret in masked]
         text = mask(text, with_repetitions(text, masked))
         placeholders.add("secret")
         seen = look_at(text)
@@ -82,6 +85,13 @@ def screened(path: str, text: str, screen: Screen) -> Screened:
     screening = Screening.PARTS if placeholders else Screening.NOTHING
     return Screened(
         text, screening, findings, problems, "markers" in seen.signs, frozenset(placeholders)
+    )
+
+
+def _whole_line(text: str, secret: Secret) -> Secret:
+    end = text.find("\n", secret.end)
+    return secret._replace(
+        start=text.rfind("\n", 0, secret.start) + 1, end=end if end >= 0 else len(text)
     )
 
 
