@@ -25,7 +25,7 @@ OPERATIONS = ("read", "related", "inspect", "search")
 COMMANDS = {"read": "read", "related": "links", "inspect": "why", "search": "search"}
 
 # Hidden files are not searched, and that is just what `why` is there to say.
-CLIMBS = re.compile(r"\.\.|%2e|\u2025|\0|^~/", re.IGNORECASE)
+CLIMBS = re.compile(r"\.\.|%2e|\u2025|^~/", re.IGNORECASE)
 EXPLAINED = {
     ".obsidian/app.json",
     ".git/config",

@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from time import process_time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -225,3 +226,25 @@ def test_the_look_at_first_characters_is_enough_for_most_paragraphs(
     # What was seen at a look has kept no content.
     assert [t.content for t in quick.parse(text) if t.type == "inline"] == [""] * 5
     assert all(t.content for t in whole.parse(text) if t.type == "inline")
+
+
+@pytest.mark.parametrize(
+    "unit", ["> # a\nb\n", "> <div>\nb\n", "> -\nb\n", "> ***\nb\n", "> > # a\n> b\n", "> ```\nb\n"]
+)
+def test_quotations_that_end_at_once_take_time_by_their_number(unit: str) -> None:
+    text = unit * (20_000 // len(unit))
+    starts = line_offsets(text)
+    started = process_time()
+
+    structure = block_structure(text, starts, 0)
+
+    assert process_time() - started < 2  # five times what it takes; it took ten
+    assert sum(block.kind == "quote" for block in structure.blocks) >= 20_000 // len(unit) / 33
+
+
+def test_a_few_quotations_that_end_at_once_are_as_the_library_reads_them() -> None:
+    text = "> # a\nb\n" * 20 + "> c\nlazy\n" * 20
+    structure = block_structure(text, line_offsets(text), 0)
+
+    quotes = [(block.first, block.after) for block in structure.blocks if block.kind == "quote"]
+    assert quotes == [*((n, n + 1) for n in range(0, 40, 2)), (40, 80)]

@@ -98,6 +98,8 @@ def _safe_path(given: str) -> str:
 def refuse_traversal(given: str) -> None:
     """Raise Refused for what leads out of the vault, however it is written, or names nothing."""
     refuse_outside(given)
+    if "\0" in given:
+        raise Refused("A path cannot hold a NUL character.")
     if not given.strip(" \t\r\n/\\."):
         raise Refused("No note was named. Give a path in the vault, or a note's name.")
     if len(given) > MAX_PATH_CHARS:
@@ -108,14 +110,12 @@ def refuse_traversal(given: str) -> None:
 
 def refuse_outside(given: str) -> None:
     """Raise Refused for a path, or the beginning of one, that leads out of the vault."""
-    if "\0" in given:
-        raise Refused("A path cannot hold a NUL character.")
     path = given[:MAX_PATH_CHARS]
     decoded = unquote(path)
     # As other programs would read it: decoded once or twice, composed, with either slash.
     for spelling in {path, decoded, unquote(decoded), normal_form("NFKC", path)}:
         parts = spelling.replace("\\", "/").split("/")
-        if parts[0] == "~" or any(_CLIMBS.fullmatch(part) for part in parts):
+        if (parts[0] == "~" and len(parts) > 1) or any(_CLIMBS.fullmatch(part) for part in parts):
             raise Refused(f"{given} leads out of the vault. Give a path inside it.")
 
 

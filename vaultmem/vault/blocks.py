@@ -85,7 +85,47 @@ def _markdown() -> "MarkdownIt":
     # Definitions of reference links stay visible text here, and are slow to parse by the thousand.
     markdown.block.ruler.disable(["reference"])
     markdown.block.ruler.before("table", "plain_paragraph", _plain_paragraph)
+    ends = ["paragraph", "reference", "blockquote", "list"]
+    markdown.block.ruler.at("blockquote", _quotation, {"alt": ends})
     return markdown
+
+
+# Lines without a quote mark may go on with a quotation, so the library looks from each quotation to
+# the next blank line. Where quotations end at once all the same (`> # a` and a line of text, again
+# and again), that is the square of the lines. Looking in vain is free up to this many times all the
+# lines of a text (and for so many in a short one), and beyond that ends after so many lines.
+_LOOKS_IN_VAIN = 8
+_LEAST_IN_VAIN = 10_000
+_LINES_AHEAD = 32
+
+
+def _quotation(state: "StateBlock", first: int, last: int, silent: bool) -> bool:
+    """A quotation by the library's own rule, which is kept from looking too far."""
+    from markdown_it.rules_block import blockquote
+
+    if silent:
+        return blockquote(state, first, last, silent)
+    looked = state.env.get("looked")
+    if looked is None:
+        looked = state.env["looked"] = _Looked(state.src)
+    if looked.in_vain > max(_LEAST_IN_VAIN, _LOOKS_IN_VAIN * len(looked.blank_after)):
+        last = min(last, first + _LINES_AHEAD)
+    found = blockquote(state, first, last, silent)
+    if found:
+        looked.in_vain += max(0, min(last, looked.blank_after[first]) - state.line)
+    return found
+
+
+class _Looked:
+    """How many lines quotations have looked at that were not theirs."""
+
+    def __init__(self, source: str) -> None:
+        lines = source.split("\n")
+        self.in_vain = 0
+        self.blank_after = [len(lines)] * (len(lines) + 1)  # of each line: the next blank one
+        for number in range(len(lines) - 1, -1, -1):
+            blank = not lines[number].strip()
+            self.blank_after[number] = number if blank else self.blank_after[number + 1]
 
 
 # What may begin another block, underline a heading or rule a table off.

@@ -304,6 +304,7 @@ class _Run:
         ]
         work += [("changed", path, None) for path in delta.changed]
         work += [("added", path, None) for path in delta.added]
+        self.memory.progress.report("index", done, total)
         with self.sidecar.batch(BATCH_NOTES if len(work) > BATCH_NOTES else 1):
             for work_ahead in self._read_ahead(work):
                 for change, read in work_ahead:
