@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from vaultmem.model.note import Block, Heading
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
     from markdown_it.token import Token
+
+    Rule = Callable[[StateBlock, int, int, bool], bool]
 
 _KINDS = {
     "paragraph_open": "paragraph",
@@ -97,13 +99,19 @@ def _markdown() -> "MarkdownIt":
 _LOOKS_IN_VAIN = 8
 _LEAST_IN_VAIN = 10_000
 _LINES_AHEAD = 32
+# Most notes have fewer, and are not worth the table.
+_FREE_QUOTATIONS = 16
 
 
 def _quotation(state: "StateBlock", first: int, last: int, silent: bool) -> bool:
     """A quotation by the library's own rule, which is kept from looking too far."""
-    from markdown_it.rules_block import blockquote
-
+    if not state.src.startswith(">", state.bMarks[first] + state.tShift[first]):
+        return False
+    blockquote = _quotation_rule()
     if silent:
+        return blockquote(state, first, last, silent)
+    number = state.env["quotations"] = state.env.get("quotations", 0) + 1
+    if number <= _FREE_QUOTATIONS:
         return blockquote(state, first, last, silent)
     looked = state.env.get("looked")
     if looked is None:
@@ -136,7 +144,7 @@ _TELLING = frozenset("#>-*+_~`<=|:0123456789")
 _RULED = frozenset(("-", "*", "_", ":", "|", " ", "\t", "\n", ""))
 
 
-def _plain_paragraph(state: "StateBlock", first: int, _: int, silent: bool) -> bool:
+def _plain_paragraph(state: "StateBlock", first: int, end: int, silent: bool) -> bool:
     """A paragraph that is seen to be one by the first character of its lines.
 
     The library asks eleven rules at each line; for most lines one look is enough, which saves a
@@ -151,7 +159,9 @@ def _plain_paragraph(state: "StateBlock", first: int, _: int, silent: bool) -> b
         if at >= ends[line]:
             break  # an empty line
         if source[at] in _TELLING:
-            if line == first or not _opens_item(state, line, at):
+            if line == first:
+                return _plain_other(state, first, end, at)
+            if not _opens_item(state, line, at):
                 return False
             break
         line += 1
@@ -160,6 +170,49 @@ def _plain_paragraph(state: "StateBlock", first: int, _: int, silent: bool) -> b
     state.push("inline", "", 0).map = [first, line]  # nobody asks for a paragraph's content
     state.push("paragraph_close", "p", -1)
     return True
+
+
+def _plain_other(state: "StateBlock", first: int, end: int, at: int) -> bool:
+    """A list or a heading that is seen to be one: no other rule need be asked before its own."""
+    sign = state.src[at]
+    if sign == "#":
+        return not _may_be_table(state, first) and _heading_rule()(state, first, end, False)
+    return (
+        sign in "-*+"
+        and _opens_item(state, first, at)
+        and not _may_be_table(state, first)
+        and _list_rule()(state, first, end, False)
+    )
+
+
+@cache
+def _heading_rule() -> "Rule":
+    from markdown_it.rules_block import heading
+
+    return heading
+
+
+@cache
+def _list_rule() -> "Rule":
+    from markdown_it.rules_block import list_block
+
+    return list_block
+
+
+@cache
+def _quotation_rule() -> "Rule":
+    from markdown_it.rules_block import blockquote
+
+    return blockquote
+
+
+def _may_be_table(state: "StateBlock", line: int) -> bool:
+    """Whether the next line may be the rule below the head of a table."""
+    if line + 1 >= state.lineMax:
+        return False
+    at = state.bMarks[line + 1] + state.tShift[line + 1]
+    sign, second = state.src[at : at + 1], state.src[at + 1 : at + 2]
+    return sign in ("|", ":") or (sign == "-" and second not in (" ", "\t"))
 
 
 def _opens_item(state: "StateBlock", line: int, at: int) -> bool:

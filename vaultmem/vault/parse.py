@@ -210,7 +210,8 @@ def _read_body(
 
 # Properties that say more when they are read than their text does: escapes, folded lines.
 _DECODED = re.compile(r"\\|:[ \t]*(?:[>|][-+]?)?\n[ \t]+[^\s-]")
-_ENCODED = re.compile("%[0-9A-Fa-f]{2}")
+# Signs of a token that a link can spell in hexadecimal; a blank (`%20`) is none.
+_ENCODED = re.compile("%(?:2[BbDdEeFf]|3[0-9Dd]|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff])")
 
 
 def _clean_link(link: Link) -> Link:
