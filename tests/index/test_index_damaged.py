@@ -19,6 +19,7 @@ import pytest
 from vaultmem.index.lock import writer_lock
 from vaultmem.index.store import (
     SIDECAR_NAME,
+    Sidecar,
     create,
     discard_damaged,
     driver,
@@ -804,3 +805,65 @@ def test_nothing_that_is_stored_is_ever_loaded_as_code() -> None:
 )
 def test_what_would_run_stored_bytes_is_noticed(source: str, name: str) -> None:
     assert running(source) == {name}
+
+
+def test_a_sidecar_that_is_replaced_while_it_is_opened_is_not_mixed_up_with_the_other(
+    tmp_path: Path,
+) -> None:
+    create(tmp_path, "rules").close()
+    others: list[Sidecar] = []
+
+    def replace_it(_: apsw.Connection) -> None:
+        apsw.connection_hooks.remove(replace_it)
+        others.append(create(tmp_path, "rules"))
+        others[0].set_meta("which", "the other")
+        others[0].checkpoint()
+
+    apsw.connection_hooks.append(replace_it)
+    opened = open_existing(tmp_path, "rules")
+    assert opened is not None
+    assert opened.still_there()
+    assert opened.meta("which") == "the other"
+    for sidecar in (opened, *others):
+        sidecar.close()
+
+
+def test_what_a_new_sidecar_does_not_cure_costs_one_rebuild_and_not_one_a_question(
+    golden: Golden, place: Callable[[Files], Memory]
+) -> None:
+    memory = place(golden.closed)
+    builds: list[int] = []
+
+    def spoil_when_built(stage: str, done: int, total: int) -> None:
+        if done == total:
+            builds.append(total)
+            assert memory.sidecar is not None
+            memory.sidecar.connection.execute("ALTER TABLE chunk RENAME COLUMN key TO other")
+
+    sidecar = memory.open_sidecar()
+    assert sidecar is not None
+    sidecar.connection.execute("ALTER TABLE chunk RENAME COLUMN key TO other")
+    memory.progress = replace(memory.progress, report=spoil_when_built)
+    for _ in range(4):
+        with pytest.raises(SidecarDamaged):
+            search(memory, SearchRequest("kiln"))
+        memory.close()
+    assert len(builds) == 1
+
+
+@pytest.mark.parametrize("asked", [17, None, b"kiln"])
+def test_a_fault_of_ours_costs_one_rebuild_at_most(
+    asked: object, golden: Golden, place: Callable[[Files], Memory]
+) -> None:
+    memory = place(golden.closed)
+    builds: list[int] = []
+
+    def count(stage: str, done: int, total: int) -> None:
+        builds.extend([total] if done == total else [])
+
+    memory.progress = replace(memory.progress, report=count)
+    for _ in range(4):
+        search(memory, SearchRequest("kiln"))
+        with pytest.raises((TypeError, AttributeError)):
+            search(memory, SearchRequest(asked))  # type: ignore[arg-type]
+    assert len(builds) <= 1

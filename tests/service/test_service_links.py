@@ -135,3 +135,8 @@ def test_a_sound_vault_has_nothing_to_mend(indexed: Open) -> None:
     reply = lint(indexed({"a.md": "[[b]]", "b.md": "[[a]]"}), LintRequest())
     assert (reply.unresolved, reply.ambiguous, reply.orphans, reply.problems) == ((), (), (), ())
     assert reply.degraded == ()
+
+
+def test_a_private_note_whose_links_are_not_known_is_no_orphan(indexed: Open) -> None:
+    memory = indexed({"Priv.md": "---\nprivate: true\n---\n[[A]]\n", "A.md": "text\n"})
+    assert "Priv.md" not in [orphan.path for orphan in lint(memory, LintRequest()).orphans]

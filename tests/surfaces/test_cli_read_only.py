@@ -227,6 +227,23 @@ def test_meaning_is_found_in_a_cache_that_cannot_be_written(
     assert notes.reply(*asked, environment=chosen, preexec_fn=obey) == expected
 
 
+@WAYS
+def test_vectors_that_are_damaged_where_nothing_can_be_written_are_no_fault(
+    way: str, notes: CommandLine, request: pytest.FixtureRequest
+) -> None:
+    chosen = {"VAULTMEM_EMBEDDER_NAME": "minilm"}
+    notes.run("index", environment=chosen)
+    (vectors,) = notes.cache.rglob("embeddings.db")
+    connection = sqlite3.connect(vectors)
+    connection.execute("UPDATE space SET identity = '{}'")
+    connection.commit()
+    connection.close()
+    obey = make_read_only(way, notes.cache, request)
+    ended = notes.run("doctor", environment=chosen, preexec_fn=obey)
+    assert "fault" not in ended.err
+    assert "sidecar" in ended.out
+
+
 def test_a_sidecar_of_somebody_else_is_read(notes: CommandLine) -> None:
     obey = obeying_permissions()
     if os.geteuid() != 0:

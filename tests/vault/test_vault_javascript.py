@@ -2,6 +2,7 @@
 
 import re
 import time
+from contextlib import suppress
 from itertools import product
 
 import pytest
@@ -129,3 +130,35 @@ def test_a_rule_that_excludes_more_than_it_says_is_reported() -> None:
     assert rules.reason("Public/xx.md") is not None
     assert rules.reason("Public/x") is None
     assert rules.reason("Private/x") is not None
+
+
+@pytest.mark.parametrize("linear", [True, False])
+@pytest.mark.parametrize(
+    ("source", "held", "free"),
+    [
+        (r"[^\S]", ("a b.md",), ("ab.md",)),
+        (r"my[\w-.]+md", ("my.diary.md", "my-diary.md"), ("my diary.md",)),
+        (r"^[.-\d]+$", ("1.2-3",), ("1/2", "a")),
+        (r"[\w-\s]day", ("a day", "-day"), (".day",)),
+    ],
+)
+def test_a_class_beside_a_dash_means_what_it_means_in_javascript(
+    source: str, held: tuple[str, ...], free: tuple[str, ...], linear: bool
+) -> None:
+    expression = compile_expression(source, linear=linear)
+    assert not expression.wider
+    assert all(map(expression.holds, held))
+    assert not any(map(expression.holds, free))
+
+
+def test_a_class_that_cannot_be_followed_is_said_to_hold_for_more() -> None:
+    expression = compile_expression(r"[^\S\r\n]")
+    assert expression.wider
+    assert expression.holds("a b.md")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("source", ["[a&&b]", "[a||b]", "[a--b]", "[a~~b]"])
+def test_an_odd_class_warns_nobody(source: str) -> None:
+    with suppress(NoExpression):
+        compile_expression(source, linear=False)

@@ -121,6 +121,7 @@ class EmbeddingCache:
     def __init__(self, path: Path, connection: apsw.Connection) -> None:
         self.path = path
         self._inode = path.lstat().st_ino
+        self._broken = False
         self._db = connection
         self.vector_extension = _load_extension(connection)
         made_as = connection.execute("SELECT value FROM meta WHERE key = 'id'").get
@@ -134,7 +135,7 @@ class EmbeddingCache:
     def still_there(self) -> bool:
         """Whether it is still the file in the folder: it may be deleted at any time."""
         try:
-            return self.path.lstat().st_ino == self._inode
+            return not self._broken and self.path.lstat().st_ino == self._inode
         except OSError:
             return False
 
@@ -153,6 +154,8 @@ class EmbeddingCache:
         with suppress(OSError):
             if self.still_there():
                 _remove(self.path)
+        # Also where it had to stay: this connection is closed, and another finds it anew.
+        self._broken = True
         return SidecarDamaged(
             f"The vectors kept in {self.path} are damaged. `vaultmem index` computes them "
             "anew; no note is affected."

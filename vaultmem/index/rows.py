@@ -269,6 +269,8 @@ class NoteRows:
             path
             for (path,) in self._db.execute(
                 "SELECT path FROM note WHERE NOT apart AND path NOT LIKE '%.canvas' "
+                # The links of a private note are not known.
+                f"AND screening <> {int(Screening.WITHHELD)} "
                 "AND NOT EXISTS (SELECT 1 FROM link "
                 "WHERE link.note = note.id AND link.resolved IS NOT NULL "
                 "AND link.resolved <> note.path) "

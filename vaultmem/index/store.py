@@ -55,11 +55,19 @@ PRAGMA secure_delete = ON;
 class Sidecar:
     """An open index.db. One connection, used by one thread at a time."""
 
-    def __init__(self, path: Path, connection: apsw.Connection, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        connection: apsw.Connection,
+        opened_as: os.stat_result,
+        *,
+        read_only: bool = False,
+    ) -> None:
         self.path = path
         self.connection = connection
         self.read_only = read_only  # the place where it lies cannot be written
-        self._opened_as = path.lstat()
+        # Taken before it was opened: if another took its place meanwhile, it is the other's.
+        self._opened_as = opened_as
         self._batch_size = 1
         self._waiting = 0  # weight that the next commit makes durable
 
@@ -223,24 +231,31 @@ def _opened(folder: Path, *, check: bool = True) -> Sidecar | None:
     if _pages_checked() and not check:
         vfs = next(name for name in apsw.vfs_names() if name in _PLAIN)
     try:
-        return _connected(path, vfs)
+        sidecar = _connected(path, vfs)
+    except FileNotFoundError:
+        return None  # removed since it was looked for
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError):
         if not os.access(path, os.R_OK):
             if os.access(folder, os.W_OK):
                 raise damaged(folder) from None  # it can be replaced, if not read
             raise
         sidecar = _connected_read_only(path, vfs)
-    return sidecar
+    if sidecar.still_there():
+        return sidecar
+    sidecar.close()  # it was replaced while it was opened, and may be half the other one
+    return _opened(folder, check=check)
 
 
 def _connected(path: Path, vfs: str | None) -> Sidecar:
+    before = path.lstat()
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
     # SQLite opens a file that may only be read without a word.
-    return _examined(path, connection, read_only=connection.readonly("main"))
+    return _examined(path, connection, before, read_only=connection.readonly("main"))
 
 
 def _connected_read_only(path: Path, vfs: str | None) -> Sidecar:
     """The sidecar where nothing can be written: no log, and no memory shared with others."""
+    before = path.lstat()
     log = path.with_name(path.name + "-wal")
     options = "mode=ro"
     if not log.exists() or not log.stat().st_size:
@@ -251,16 +266,18 @@ def _connected_read_only(path: Path, vfs: str | None) -> Sidecar:
         flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
         vfs=vfs,
     )
-    return _examined(path, connection, read_only=True)
+    return _examined(path, connection, before, read_only=True)
 
 
-def _examined(path: Path, connection: apsw.Connection, *, read_only: bool) -> Sidecar:
+def _examined(
+    path: Path, connection: apsw.Connection, before: os.stat_result, *, read_only: bool
+) -> Sidecar:
     """The sidecar behind a connection, which is closed when it is none."""
     sound = False
     try:
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.execute(_PRAGMAS).fetchall()
-        sidecar = Sidecar(path, connection, read_only=read_only)
+        sidecar = Sidecar(path, connection, before, read_only=read_only)
         if sidecar.meta("fingerprint") is None:
             raise damaged(path.parent)
         sound = True
@@ -330,7 +347,7 @@ def create(folder: Path, fingerprint: str) -> Sidecar:
         connection.reserve_bytes(reserve=_CHECKSUM_BYTES)
     # To the end: apsw stops at a statement that returns a row until that row is taken.
     connection.execute(_PRAGMAS_OF_NEW + _PRAGMAS).fetchall()
-    sidecar = Sidecar(path, connection)
+    sidecar = Sidecar(path, connection, path.lstat())
     with sidecar.transaction():
         for statement in create_statements():
             connection.execute(statement)

@@ -25,8 +25,10 @@ HIDDEN_SIGN = rf"[{_BIDI}{_TAGS}]|[{_SELECTORS}][{_SELECTORS}]|[{_ZERO_WIDTH}][A
 
 # A flag of a part of a country: a black flag, its letters as tags, and the end of tags.
 _FLAG = "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f"
+# A number as address books copy it: marked to run from left to right, which it does anyway.
+_NUMBER = "[\u202a\u202d\u2066\u2068][+0-9()./ \u00a0-]{1,40}[\u202c\u2069]"
 _HIDDEN = re.compile(
-    f"(?P<flag>{_FLAG})|(?P<bidi>[{_BIDI}]+)|(?P<tags>[{_TAGS}]+)"
+    f"(?P<flag>{_FLAG}|{_NUMBER})|(?P<bidi>[{_BIDI}]+)|(?P<tags>[{_TAGS}]+)"
     f"|(?P<selectors>[{_SELECTORS}]{{2,}})"
     f"|(?<=[{_LATIN}])(?P<zero>[{_ZERO_WIDTH}]+)(?=[{_LATIN}])"
 )
@@ -70,11 +72,11 @@ def shown(text: str) -> str:
 
 
 def shown_in(value: object) -> object:
-    """The same for every text in a list or a mapping, names left as they are."""
+    """The same for every text in a list or a mapping, names included."""
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, dict):
-        return {key: shown_in(part) for key, part in value.items()}
+        return {shown_in(key): shown_in(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(shown_in(part) for part in value)
     return value

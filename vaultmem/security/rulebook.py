@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 # Bump when the rules or what is made of them change, so that sidecars are rebuilt.
-RULES_VERSION = 2
+RULES_VERSION = 3
 
 _FILES = ("gitleaks.toml", "own.toml")
 # What must stand behind a secret in a program, and what may in a sentence, a table or a link.
@@ -37,6 +37,9 @@ _SLIPS = {
 }
 # What else a secret of these must be: a text that quotes both marks of a key holds no key.
 _MIXED = {"private-key": ("encoded",)}
+# And of those that a name announces: `infrastructure` has as many letters as an id of LinkedIn, and
+# what has digits only is the number of a person or a task.
+_NAMED_MIXED = ("letter", "digit")
 # They would find anything that looks random; the rules of our own ask for a name beside it.
 _LAST = ("generic-api-key", "secret-assignment", "password")
 
@@ -96,14 +99,16 @@ def _rule(table: Mapping[str, Any]) -> Rule:
     expression = table["regex"]
     if table["id"] != "generic-api-key":  # which finds too much as it is
         expression = expression.replace(_IN_CODE, _IN_PROSE)
+    named = expression.startswith(_ASSIGNMENT)
+    mixed = _NAMED_MIXED if named and table["id"] not in _LAST else ()
     return Rule(
         kind=table["id"],
         expression=expression,
         hints=tuple(hints),
-        required=_ASSIGNED if expression.startswith(_ASSIGNMENT) else "",
+        required=_ASSIGNED if named else "",
         group=table.get("secretGroup", 0),
         entropy=table.get("entropy", 0.0),
-        mixed=tuple(table.get("mixed", _MIXED.get(table["id"], ()))),
+        mixed=tuple(table.get("mixed", _MIXED.get(table["id"], mixed))),
         allowances=tuple(
             _allowance(entry)
             for entry in table.get("allowlists", ())

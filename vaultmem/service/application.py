@@ -62,6 +62,7 @@ class Memory:
     embedders: dict[str, Embedder] = field(default_factory=dict)  # by what was asked for
     matrix: "tuple[str, Matrix] | None" = None  # what it is of, and the vectors last searched
     notices: list[str] = field(default_factory=list)  # to be said beside an answer
+    faults: set[str] = field(default_factory=set)  # that making the sidecar anew did not mend
 
     @property
     def vault(self) -> Path:

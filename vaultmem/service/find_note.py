@@ -17,7 +17,9 @@ MAX_CANDIDATES = 8
 MAX_PATH_CHARS = 4096
 
 # A path from the root of a disk or a server, a variable, the address of something.
-_ELSEWHERE = re.compile(r"[/\\$]|~[^/\\]*[/\\]|[A-Za-z]:[/\\]|[A-Za-z][A-Za-z0-9+.-]+:/")
+_ELSEWHERE = re.compile(
+    r"[/\\]|\$\{?[A-Za-z_]\w*\}?[/\\]|~[^/\\]*[/\\]|[A-Za-z]:[/\\]|[A-Za-z][A-Za-z0-9+.-]+:/"
+)
 # `..` is what leads up; more dots, a blank or a parameter behind it are ways to hide that.
 _CLIMBS = re.compile(r"\.{2,}[ \t]*(?:;.*)?")
 _DEVICES = frozenset(
@@ -45,7 +47,8 @@ def find_note(lookup: Lookup, given: str, vault: Path) -> tuple[FoundNote, str]:
         paths = _named(lookup, vault_path(given))
         if len(paths) == 1:
             return _at(lookup, paths[0]), ""
-    found = _match(lookup, name) if name and not is_device(name) else None
+    # (`Con. law` is a name like any other where there is such a note.)
+    found = _match(lookup, name) if name and not (is_device(name) and " " not in name) else None
     if found is not None:
         return found, mark + subpath
     refuse_unfit(name or given, vault)

@@ -21,6 +21,8 @@ REMOVED = (
 # none, a passage of no note.
 _STRANGE = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, AssertionError)
 
+_STORES = ("/embedding/cache.py", "/embedding/matrix.py")
+
 # What the sidecar remembers of a fault that making it anew did not mend.
 _FAULT = "fault"
 
@@ -41,14 +43,12 @@ def mended(run: Callable[[Memory, Request], Reply]) -> Callable[[Memory, Request
         try:
             reply = run(memory, request)
         except (SidecarDamaged, *_STRANGE) as error:
-            once_already = REBUILT in memory.notices[told:]
-            strange = not isinstance(error, SidecarDamaged)
-            if once_already or (strange and not _may_be_damage(memory, error)):
+            if REBUILT in memory.notices[told:] or not _may_be_damage(memory, error):
                 raise
             thrown_away = _throw_away(memory)
             try:
                 reply = run(memory, request)
-            except _STRANGE as again:
+            except (SidecarDamaged, *_STRANGE) as again:
                 _remember(memory, again)
                 raise
             if thrown_away and REBUILT not in memory.notices[told:]:
@@ -59,20 +59,36 @@ def mended(run: Callable[[Memory, Request], Reply]) -> Callable[[Memory, Request
 
 
 def _may_be_damage(memory: Memory, error: Exception) -> bool:
-    """Whether a strange value may be the sidecar's doing.
+    """Whether the error may be the sidecar's doing.
 
     It is not where it came up once before and a new sidecar did not help: then it is a fault of
     ours, and making the index anew each time would only add to it.
     """
-    if not lies_in(memory.folder):
+    if _place(error) in memory.faults:
         return False
+    if not isinstance(error, SidecarDamaged) and not _of_what_is_stored(error):
+        return False
+    if not lies_in(memory.folder):
+        return isinstance(error, SidecarDamaged)
     try:
         return stored_meta(memory.folder, _FAULT) != _place(error)
     except (SidecarDamaged, SidecarUnavailable):
         return True
 
 
+def _of_what_is_stored(error: Exception) -> bool:
+    """Whether the error came up where rows are read, and not in a model or in our own reckoning."""
+    at = error.__traceback__
+    while at is not None:
+        module = at.tb_frame.f_code.co_filename.replace("\\", "/")
+        if "/vaultmem/index/" in module or module.endswith(_STORES):
+            return True
+        at = at.tb_next
+    return False
+
+
 def _remember(memory: Memory, error: Exception) -> None:
+    memory.faults.add(_place(error))  # there may be no sidecar to note it in by now
     with suppress(VaultmemError), sidecar_errors(memory.folder):  # the fault itself is raised
         sidecar = memory.open_sidecar()
         if sidecar is not None:
@@ -82,7 +98,9 @@ def _remember(memory: Memory, error: Exception) -> None:
 
 
 def _place(error: Exception) -> str:
-    """Where an error came up, as a name for it."""
+    """Where an error came up, as a name for it; of SidecarDamaged, what SQLite said."""
+    if isinstance(error, SidecarDamaged) and isinstance(error.__context__, Exception):
+        error = error.__context__
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next

@@ -8,6 +8,7 @@ than was meant and never for less.
 """
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,6 +26,7 @@ _TOKEN = re.compile(
     r"|(?P<other>[\s\S])"
 )
 _SET_TOKEN = re.compile(rf"{_ESCAPE}|[\s\S]")
+_CLASSES = frozenset((r"\d", r"\D", r"\w", r"\W", r"\s", r"\S"))
 _LOOKS = ("(?=", "(?!", "(?<=", "(?<!")
 _ANYTHING = r"(?:[\s\S]*)"
 # Blanks of JavaScript, of which RE2's `\s` has the first few.
@@ -160,7 +162,9 @@ class _Engine:
 
 def _python(source: str, reading: _Reading) -> Searchable:
     try:
-        return re.compile(source, re.IGNORECASE | re.DOTALL)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # JavaScript's classes read oddly in Python
+            return re.compile(source, re.IGNORECASE | re.DOTALL)
     except re.error as error:
         raise NoExpression(str(error)) from None
     except (OverflowError, RecursionError):
@@ -314,7 +318,7 @@ def _translated(source: str, reading: _Reading) -> str:
 
 def _token(text: str, kind: str | None, reading: _Reading) -> str:
     if kind == "set":
-        return _set(text)
+        return _set(text, reading)
     if kind == "escape":
         if _refers(text):
             reading.wider["it refers to groups"] = None
@@ -329,18 +333,23 @@ def _token(text: str, kind: str | None, reading: _Reading) -> str:
     return "\\" + text if text in "]{}" else text
 
 
-def _set(text: str) -> str:
+def _set(text: str, reading: _Reading) -> str:
     """A class of characters."""
     negated = text.startswith("[^")
     inside = text[1 + negated : -1]
     if not inside:
         return r"[\s\S]" if negated else r"[^\s\S]"
+    if negated and inside == r"\S":
+        return f"[{_BLANKS}]"
     parts: list[str] = []
-    for token in _SET_TOKEN.finditer(inside):
-        item = token.group()
+    items = [token.group() for token in _SET_TOKEN.finditer(inside)]
+    for at, item in enumerate(items):
         if item == r"\S" and negated:
-            return r"[\s\S]"  # engines differ in what a blank is; this one means blanks
-        if item == r"\b":
+            reading.wider["it has a class without \\S"] = None
+            return r"[\s\S]"  # engines differ in what a blank is; this one means some of them
+        if item == "-" and _CLASSES.intersection(items[max(0, at - 1) : at + 2]):
+            parts.append(r"\-")  # what stands for many begins and ends no range
+        elif item == r"\b":
             parts.append("\x08")
         elif item == r"\s":
             parts.append(_BLANKS)

@@ -45,6 +45,7 @@ from vaultmem.vault.lines import line_offsets
 from vaultmem.vault.markers import find_markers, marker_fault
 from vaultmem.vault.paths import is_canvas
 from vaultmem.vault.screen import (
+    DECODED,
     SECRET,
     Screen,
     Screened,
@@ -54,7 +55,7 @@ from vaultmem.vault.screen import (
 )
 
 # Bump when the meaning of a note changes, so that sidecars are rebuilt.
-PARSER_VERSION = 5
+PARSER_VERSION = 6
 
 # UTF-32 first: its little-endian mark begins with that of UTF-16.
 _WIDE = (
@@ -100,7 +101,7 @@ def parse(
     problems += clean.problems
     frontmatter, block_problems = read_frontmatter(path, text, placeholders=clean.placeholders)
     findings = clean.findings
-    if screen is not None and screen.secrets != "off" and _DECODED.search(frontmatter.text):
+    if screen is not None and screen.secrets != "off" and DECODED.search(frontmatter.text):
         cleaned, more = screened_properties(frontmatter.properties, screen)
         if more:
             frontmatter = replace(frontmatter, properties=cleaned)
@@ -111,8 +112,9 @@ def parse(
             clean = replace(clean, findings=findings, screening=Screening.PARTS)
     starts = line_offsets(text)
     body = _read_body(path, text, starts, frontmatter, marked=clean.markers)
+    links = (*body.links, *_property_links(frontmatter))
     if screen is not None and screen.secrets == "mask" and _ENCODED.search(text):
-        body = replace(body, links=tuple(map(_clean_link, body.links)))
+        links = tuple(map(_clean_link, links))
     properties = frontmatter.properties
     tags, tag_problems = _property_names(path, properties, "tags")
     aliases, alias_problems = _property_names(path, properties, "aliases")
@@ -128,7 +130,7 @@ def parse(
         frontmatter=frontmatter,
         headings=body.headings,
         blocks=body.blocks,
-        links=(*body.links, *_property_links(frontmatter)),
+        links=links,
         tags=distinct([*filter(None, map(_tag_value, tags)), *body.tags]),
         aliases=aliases,
         block_ids=body.block_ids,
@@ -208,16 +210,16 @@ def _read_body(
     )
 
 
-# Properties that say more when they are read than their text does: escapes, folded lines.
-_DECODED = re.compile(r"\\|:[ \t]*(?:[>|][-+]?)?\n[ \t]+[^\s-]")
 # Signs of a token that a link can spell in hexadecimal; a blank (`%20`) is none.
 _ENCODED = re.compile("%(?:2[BbDdEeFf]|3[0-9Dd]|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff])")
 
 
 def _clean_link(link: Link) -> Link:
-    """A link whose target, once it was decoded, holds no secret."""
-    secrets = find_secrets(link.target)
-    return replace(link, target=mask(link.target, secrets)) if secrets else link
+    """A link whose target and subpath, once they were decoded, hold no secret."""
+    target, subpath = find_secrets(link.target), find_secrets(link.subpath)
+    if not target and not subpath:
+        return link
+    return replace(link, target=mask(link.target, target), subpath=mask(link.subpath, subpath))
 
 
 def screened_file(path: str, data: bytes, screen: Screen) -> Screened | None:

@@ -16,7 +16,8 @@ from vaultmem.vault.lines import line_offsets
 
 PLACEHOLDER = "private"
 
-_TAG = re.compile(r"<(/?)private(?:\s[^<>\n]{0,200})?>", re.IGNORECASE)
+# `<private key>` is what a person is to put there.
+_TAG = re.compile(r"<(/?)private(?:\s{1,200}|\s[^<>\n]{0,200}=[^<>\n]{0,200})?>", re.IGNORECASE)
 
 
 def is_private(text: str, switch: str) -> bool:

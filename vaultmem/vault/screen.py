@@ -4,19 +4,24 @@ Everything that is indexed, embedded or shown is text that has been through here
 no table, no cache and no answer.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vaultmem.model.note import Finding, Problem, Properties, Screening
 from vaultmem.security.hidden import find_hidden
 from vaultmem.security.mask import mask, report, with_repetitions
-from vaultmem.security.secrets import Secret, find_secrets, look_at
+from vaultmem.security.secrets import Secret, apart, find_secrets, look_at
+from vaultmem.vault.frontmatter import frontmatter_block, read_frontmatter
 from vaultmem.vault.private import is_private, without_private
 
 # At a text in which secrets were found, until none is left. At the last their whole lines go: what
 # holds one behind the other without end is no note.
 _LOOKS = 5
+
+# Properties that say more when they are read than their text does: escapes, folded lines.
+DECODED = re.compile(r"\\|:[ \t]*(?:[>|][-+]?)?\n[ \t]+[^\s-]")
 
 # The code of that line.
 SECRET = "secret"
@@ -66,6 +71,8 @@ def screened(path: str, text: str, screen: Screen) -> Screened:
     findings: tuple[Finding, ...] = ()
     for look in range(_LOOKS if screen.secrets != "off" else 0):
         secrets = find_secrets(seen)
+        if look == 0:
+            secrets = apart([*secrets, *_places(text, _in_properties(text))])
         found = report(text, secrets, screen.key, screen.allowed)
         masked = [s for s, finding in zip(secrets, found, strict=True) if not finding.allowed]
         # Lines stay, so what the first look found is where it was.
@@ -93,6 +100,34 @@ def _whole_line(text: str, secret: Secret) -> Secret:
     return secret._replace(
         start=text.rfind("\n", 0, secret.start) + 1, end=end if end >= 0 else len(text)
     )
+
+
+def _in_properties(text: str) -> dict[str, str]:
+    """Secrets (value -> kind) that are known as such only when the properties have been read."""
+    block = frontmatter_block(text)
+    if block is None or not DECODED.search(block):
+        return {}
+    found: dict[str, str] = {}
+    pending: list[tuple[str, object]] = list(read_frontmatter("", text)[0].properties.items())
+    while pending:
+        name, value = pending.pop()
+        if isinstance(value, list):
+            pending += [(name, part) for part in value]
+        elif isinstance(value, dict):
+            pending += value.items()
+        elif isinstance(value, str):
+            named = f"{name}: {value}"
+            found |= {named[s.start : s.end]: s.kind for s in find_secrets(named)}
+    return found
+
+
+def _places(text: str, values: Mapping[str, str]) -> Iterator[Secret]:
+    """Where these values stand in a text, word for word."""
+    for value, kind in values.items():
+        at = text.find(value)
+        while at >= 0:
+            yield Secret(at, at + len(value), kind)
+            at = text.find(value, at + len(value))
 
 
 def screened_properties(

@@ -1,7 +1,7 @@
 """inspect: why a note is, or is not, found."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vaultmem.index.lookup import Lookup
@@ -10,6 +10,7 @@ from vaultmem.index.update import stored_files
 from vaultmem.model.delta import Snapshot
 from vaultmem.model.errors import NoteNotFound, Refused
 from vaultmem.model.note import Item, Problem, Screening
+from vaultmem.security.hidden import shown
 from vaultmem.service.application import Memory
 from vaultmem.service.embedders import answering_space
 from vaultmem.service.find_note import find_note, refuse_traversal, refuse_unfit
@@ -144,7 +145,7 @@ def _indexed(
 ) -> InspectReply:
     problems = tuple(lookup.problems(found.path))
     chunks = lookup.chunk_count(found.id)
-    items = tuple(lookup.items_of(found.id))
+    items = tuple(replace(item, text=shown(item.text)) for item in lookup.items_of(found.id))
     reasons = [f"It is indexed, in {chunks} passage{'' if chunks == 1 else 's'}."]
     if not present and unlisted:
         reasons.append("Its folder cannot be listed now; what is indexed is kept.")
@@ -176,7 +177,7 @@ def _indexed(
         reasons=tuple(reasons),
         excluded_by=None,
         problems=problems,
-        title=found.title,
+        title=shown(found.title),
         kind=found.kind,
         date=found.date,
         stub=found.stub,

@@ -71,7 +71,7 @@ def read(memory: Memory, request: ReadRequest) -> ReadReply:
                 found.path, data, screen, subpath=subpath, max_chars=request.max_chars
             )
             backlinks = backlinks_of(lookup, door, found.path, memory)
-        frontmatter = {name: shown_in(v) for name, v in lookup.properties(found.id).items()}
+        frontmatter = {shown(name): shown_in(v) for name, v in lookup.properties(found.id).items()}
         fields = tuple(
             replace(field, key=shown(field.key), value=shown(field.value))
             for field in lookup.fields_of(found.id)
@@ -85,7 +85,7 @@ def read(memory: Memory, request: ReadRequest) -> ReadReply:
             frontmatter=frontmatter,
             properties=_properties(frontmatter, fields),
             fields=fields,
-            tags=tuple(lookup.tags_of(found.id)),
+            tags=tuple(map(shown, lookup.tags_of(found.id))),
             aliases=tuple(map(shown, lookup.aliases_of(found.id))),
             backlinks=backlinks,
             links=links_of(lookup, found),

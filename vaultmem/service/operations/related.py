@@ -89,10 +89,21 @@ def links_of(lookup: Lookup, note: FoundNote) -> tuple[LinkOut, ...]:
                 owners_of[target] = lookup.alias_owners(target)
             owners = owners_of[target]
             alias_of = owners[0] if len(owners) == 1 else None
-        links.append(LinkOut(target, display, subpath, embed, line, prop, resolved, alias_of))
+        links.append(
+            LinkOut(
+                shown(target),
+                shown(display) if display is not None else None,
+                shown(subpath),
+                embed,
+                line,
+                shown(prop) if prop is not None else None,
+                resolved,
+                alias_of,
+            )
+        )
     for canvas, target, label, line, resolved in lookup.arrows_from(note.path):
         links.append(
-            LinkOut(target, label or None, "", False, line, None, resolved, None, via=canvas)
+            LinkOut(target, shown(label) or None, "", False, line, None, resolved, None, via=canvas)
         )
     return tuple(links[:MAX_LINKS])
 
