@@ -32,7 +32,7 @@ from vaultmem.model.errors import (
     SidecarUnavailable,
 )
 from vaultmem.service.application import Clock, Memory, open_memory
-from vaultmem.service.mending import REBUILT, REMOVED
+from vaultmem.service.mending import REBUILT, REMOVED, mended
 from vaultmem.service.operations.index import IndexRequest, index
 from vaultmem.service.operations.inspect import InspectRequest, inspect
 from vaultmem.service.operations.lint import LintRequest, lint
@@ -867,3 +867,24 @@ def test_a_fault_of_ours_costs_one_rebuild_at_most(
         with pytest.raises((TypeError, AttributeError)):
             search(memory, SearchRequest(asked))  # type: ignore[arg-type]
     assert len(builds) <= 1
+
+
+def test_a_fault_of_a_model_costs_no_sidecar(tmp_path: Path, golden: Golden) -> None:
+    from vaultmem.embedding.quantise import quantise
+
+    @mended
+    def ask(memory: Memory, request: SearchRequest) -> object:
+        return quantise("no vectors")  # type: ignore[arg-type]
+
+    vault = tmp_path / "vault"
+    vault.mkdir()
+    (vault / "a.md").write_text("kiln")
+    memory = opened(vault, tmp_path / "cache")
+    index(memory, IndexRequest())
+    before = (memory.folder / "index.db").stat().st_ino
+
+    with pytest.raises((TypeError, ValueError)):
+        ask(memory, SearchRequest("kiln"))
+
+    assert (memory.folder / "index.db").stat().st_ino == before
+    assert memory.notices == []

@@ -66,7 +66,7 @@ def _may_be_damage(memory: Memory, error: Exception) -> bool:
     """
     if _place(error) in memory.faults:
         return False
-    if not isinstance(error, SidecarDamaged) and not _of_what_is_stored(error):
+    if not isinstance(error, SidecarDamaged) and _of_a_model(error):
         return False
     if not lies_in(memory.folder):
         return isinstance(error, SidecarDamaged)
@@ -76,12 +76,12 @@ def _may_be_damage(memory: Memory, error: Exception) -> bool:
         return True
 
 
-def _of_what_is_stored(error: Exception) -> bool:
-    """Whether the error came up where rows are read, and not in a model or in our own reckoning."""
+def _of_a_model(error: Exception) -> bool:
+    """Whether the error came up in a model, which knows nothing of the sidecar."""
     at = error.__traceback__
     while at is not None:
         module = at.tb_frame.f_code.co_filename.replace("\\", "/")
-        if "/vaultmem/index/" in module or module.endswith(_STORES):
+        if "/vaultmem/embedding/" in module and not module.endswith(_STORES):
             return True
         at = at.tb_next
     return False
