@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 # Bump when the rules or what is made of them change, so that sidecars are rebuilt.
-RULES_VERSION = 3
+RULES_VERSION = 4
 
 _FILES = ("gitleaks.toml", "own.toml")
 # What must stand behind a secret in a program, and what may in a sentence, a table or a link.
@@ -51,6 +51,12 @@ class Allowance:
     target: str  # "secret", "match" or "line": what the expressions are tried on
     expressions: tuple[str, ...]
     words: frozenset[str]  # lower case; one of them within the secret is enough
+
+
+# `token id: …` names a token and does not tell it.
+_NAMES_OF_SECRETS = Allowance(
+    "match", (r"""(?i)[ _.-]id['"*_\x60]{0,4}[ \t]{0,3}[=:]""",), frozenset()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +115,14 @@ def _rule(table: Mapping[str, Any]) -> Rule:
         group=table.get("secretGroup", 0),
         entropy=table.get("entropy", 0.0),
         mixed=tuple(table.get("mixed", _MIXED.get(table["id"], mixed))),
-        allowances=tuple(
-            _allowance(entry)
-            for entry in table.get("allowlists", ())
-            # Those for files of certain names say nothing about a note.
-            if "paths" not in entry
+        allowances=(
+            *(
+                _allowance(entry)
+                for entry in table.get("allowlists", ())
+                # Those for files of certain names say nothing about a note.
+                if "paths" not in entry
+            ),
+            *((_NAMES_OF_SECRETS,) if table["id"] == "generic-api-key" else ()),
         ),
     )
 

@@ -279,7 +279,11 @@ def _random(text: str) -> bool:
     digits = sum(sign.isdigit() for sign in text)
     cased = any(sign.islower() for sign in text) and any(sign.isupper() for sign in text)
     capitals = sum(a.islower() and b.isupper() for a, b in pairwise(text))
-    return 2 <= digits < len(text) or (digits > 0 and cased) or capitals >= 3
+    if 2 <= digits < len(text) or (digits > 0 and cased) or capitals >= 3:
+        return True
+    # Without digits: parts that change case more often than words side by side do.
+    changes = capitals + sum(a.isupper() and b.islower() for a, b in pairwise(text))
+    return changes >= 4 and not text.isalnum()
 
 
 # (`12-stellig`, `8-characters`; `sha256-hashed`; 1Password; `user.passwordHash`)
