@@ -11,7 +11,6 @@ from vaultmem.model.note import (
     BlockId,
     Callout,
     Field,
-    Finding,
     Frontmatter,
     Heading,
     Link,
@@ -26,7 +25,7 @@ from vaultmem.model.note import (
 from vaultmem.security.mask import mask
 from vaultmem.security.secrets import find_secrets
 from vaultmem.vault.blocks import Structure, block_structure
-from vaultmem.vault.canvas import Canvas, read_canvas
+from vaultmem.vault.canvas import Canvas
 from vaultmem.vault.excalidraw import drawing_parts
 from vaultmem.vault.frontmatter import ABSENT, read_frontmatter
 from vaultmem.vault.inline import (
@@ -50,6 +49,7 @@ from vaultmem.vault.screen import (
     Screen,
     Screened,
     screened,
+    screened_canvas,
     screened_properties,
     secrets_problem,
 )
@@ -92,7 +92,7 @@ def parse(
     """
     whole, problems = decode(path, data)
     if is_canvas(path):
-        canvas, of_cards = _screened_canvas(path, whole, screen)
+        canvas, of_cards = screened_canvas(path, whole, screen)
         # Lines are those of the cards' text, which a place in the file is none of.
         problems = tuple(replace(problem, line=0) for problem in problems)
         return _canvas_note(path, canvas, problems + of_cards.problems, of_cards)
@@ -231,47 +231,6 @@ def _clean(path: str, text: str, screen: Screen | None) -> Screened:
     return Screened(text, Screening.NOTHING) if screen is None else screened(path, text, screen)
 
 
-def _screened_canvas(path: str, source: str, screen: Screen | None) -> tuple[Canvas, Screened]:
-    """A canvas with each of its texts screened by itself, and what is to be said of them."""
-    whole = read_canvas(path, source)
-    if screen is None:
-        return whole, Screened(whole.text, Screening.NOTHING)
-    screen = replace(screen, switch="")  # a card has no properties
-    changed: list[Screened] = []
-
-    def change(text: str) -> str:
-        clean = screened(path, text, screen)
-        changed.append(clean)
-        return clean.text
-
-    canvas = read_canvas(path, source, change)
-    starts = line_offsets(canvas.text)
-    findings: list[Finding] = []
-    problems: list[Problem] = []
-    placed: dict[str, list[int]] = {}
-    for at, card in canvas.cards:
-        text = card.subpath if card.file else " ".join(card.text.split())
-        placed.setdefault(text, []).append(bisect_right(starts, at) - 1)
-    for clean in changed:
-        lines = placed.get(" ".join(clean.text.split()))
-        above = lines.pop(0) if lines else 0  # labels of arrows are looked for at the top
-        findings += [replace(finding, line=finding.line + above) for finding in clean.findings]
-        problems += [
-            replace(problem, line=problem.line + above)
-            for problem in clean.problems
-            if problem.code != SECRET
-        ]
-    summary = secrets_problem(path, sorted(findings, key=lambda f: f.line), screen)
-    screening = Screening.NOTHING if canvas.text == whole.text else Screening.PARTS
-    return canvas, Screened(
-        canvas.text,
-        screening,
-        tuple(sorted(findings, key=lambda finding: finding.line)),
-        (*problems, *((summary,) if summary else ())),
-        any(clean.markers for clean in changed),
-    )
-
-
 def _canvas_note(path: str, canvas: Canvas, problems: tuple[Problem, ...], clean: Screened) -> Note:
     """A canvas as a note: each card is read by itself, so that nothing reaches into the next."""
     starts = line_offsets(canvas.text)
@@ -363,7 +322,7 @@ def readable(path: str, data: bytes, screen: Screen | None = STRICT) -> str:
     """
     text = decode(path, data)[0]
     if is_canvas(path):
-        return _screened_canvas(path, text, screen)[0].text
+        return screened_canvas(path, text, screen)[0].text
     return _clean(path, text, screen).text
 
 

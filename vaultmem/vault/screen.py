@@ -5,6 +5,7 @@ no table, no cache and no answer.
 """
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,9 @@ from vaultmem.model.note import Finding, Problem, Properties, Screening
 from vaultmem.security.hidden import find_hidden
 from vaultmem.security.mask import mask, report, with_repetitions
 from vaultmem.security.secrets import Secret, apart, find_secrets, look_at
+from vaultmem.vault.canvas import Canvas, read_canvas
 from vaultmem.vault.frontmatter import frontmatter_block, read_frontmatter
+from vaultmem.vault.lines import line_offsets
 from vaultmem.vault.private import is_private, without_private
 
 # At a text in which secrets were found, until none is left. At the last their whole lines go: what
@@ -151,6 +154,47 @@ def screened_properties(
         return mask(named, kept)[len(name) + 2 :] if kept and screen.secrets == "mask" else value
 
     return {key: clean(key, value) for key, value in properties.items()}, tuple(findings)
+
+
+def screened_canvas(path: str, source: str, screen: Screen | None) -> tuple[Canvas, Screened]:
+    """A canvas with each of its texts screened by itself, and what is to be said of them."""
+    whole = read_canvas(path, source)
+    if screen is None:
+        return whole, Screened(whole.text, Screening.NOTHING)
+    screen = replace(screen, switch="")  # a card has no properties
+    changed: list[Screened] = []
+
+    def change(text: str) -> str:
+        clean = screened(path, text, screen)
+        changed.append(clean)
+        return clean.text
+
+    canvas = read_canvas(path, source, change)
+    starts = line_offsets(canvas.text)
+    findings: list[Finding] = []
+    problems: list[Problem] = []
+    placed: dict[str, list[int]] = {}
+    for at, card in canvas.cards:
+        text = card.subpath if card.file else " ".join(card.text.split())
+        placed.setdefault(text, []).append(bisect_right(starts, at) - 1)
+    for clean in changed:
+        lines = placed.get(" ".join(clean.text.split()))
+        above = lines.pop(0) if lines else 0  # labels of arrows are looked for at the top
+        findings += [replace(finding, line=finding.line + above) for finding in clean.findings]
+        problems += [
+            replace(problem, line=problem.line + above)
+            for problem in clean.problems
+            if problem.code != SECRET
+        ]
+    summary = secrets_problem(path, sorted(findings, key=lambda f: f.line), screen)
+    screening = Screening.NOTHING if canvas.text == whole.text else Screening.PARTS
+    return canvas, Screened(
+        canvas.text,
+        screening,
+        tuple(sorted(findings, key=lambda finding: finding.line)),
+        (*problems, *((summary,) if summary else ())),
+        any(clean.markers for clean in changed),
+    )
 
 
 def secrets_problem(path: str, findings: Sequence[Finding], screen: Screen) -> Problem | None:
