@@ -310,7 +310,7 @@ def become(user: int, *, warm: bool) -> None:
             "vault": str(Path(scratch, "out", "vault")),
             "cache": str(Path(scratch, "cache")),
             "seed": 0,
-            "only": "encoding,special",
+            "only": "encoding,frontmatter,secrets,special",
             "far_ahead": False,
             "thorough": False,
         }

@@ -304,14 +304,16 @@ class _Run:
         ]
         work += [("changed", path, None) for path in delta.changed]
         work += [("added", path, None) for path in delta.added]
-        self.memory.progress.report("index", done, total)
+        if done < total:
+            self.memory.progress.report("index", done, total)
         with self.sidecar.batch(BATCH_NOTES if len(work) > BATCH_NOTES else 1):
             for work_ahead in self._read_ahead(work):
                 for change, read in work_ahead:
-                    self.memory.progress.report("index", done, total)
                     if self._take_in(read, names):
                         indexed.append((change, read.path))
                     done += 1
+                    if done < total:
+                        self.memory.progress.report("index", done, total)
         self.memory.progress.report("index", done, total)
         self.sidecar.finish_indexes()
         # Until it can be read, a note is a file like any other; it may go again as one.
