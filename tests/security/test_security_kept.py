@@ -68,3 +68,11 @@ def test_a_cell_that_names_a_password_gives_the_next_one_away() -> None:
     (found,) = find_secrets(f"| password | {PASSWORD} |")
 
     assert found.kind == "password"
+
+
+def test_a_token_whose_marks_were_escaped_by_a_converter_is_masked() -> None:
+    written = TOKEN.replace("_", "\\_")
+
+    assert (
+        readable("n.md", f"it is {written} here\n".encode()) == "it is [secret:github-pat] here\n"
+    )

@@ -94,6 +94,8 @@ class Scanner:
         """See look_at."""
         data = text.encode("utf-8", "replace")
         present = self._hints.present(data)
+        if not present:
+            return Look(text, data, present, frozenset())
         signs = frozenset(self._signs[n] for n in present if n in self._signs)
         return Look(text, data, present, signs)
 

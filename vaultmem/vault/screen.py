@@ -57,6 +57,10 @@ def screened(path: str, text: str, screen: Screen) -> Screened:
     if is_private(text, screen.switch):
         return Screened("", Screening.WITHHELD)
     seen = look_at(text)
+    block = frontmatter_block(text)
+    decoded = block is not None and DECODED.search(block) is not None
+    if not seen.present and not decoded and "\\_" not in text:
+        return Screened(text, Screening.NOTHING)  # as nearly all notes are
     problems: tuple[Problem, ...] = ()
     hidden = find_hidden(text) if "hidden" in seen.signs else None
     if hidden is not None:
@@ -74,7 +78,7 @@ def screened(path: str, text: str, screen: Screen) -> Screened:
     findings: tuple[Finding, ...] = ()
     for look in range(_LOOKS if screen.secrets != "off" else 0):
         secrets = find_secrets(seen)
-        if look == 0:
+        if look == 0 and decoded:
             secrets = apart([*secrets, *_places(text, _in_properties(text))])
         found = report(text, secrets, screen.key, screen.allowed)
         masked = [s for s, finding in zip(secrets, found, strict=True) if not finding.allowed]
@@ -107,9 +111,6 @@ def _whole_line(text: str, secret: Secret) -> Secret:
 
 def _in_properties(text: str) -> dict[str, str]:
     """Secrets (value -> kind) that are known as such only when the properties have been read."""
-    block = frontmatter_block(text)
-    if block is None or not DECODED.search(block):
-        return {}
     found: dict[str, str] = {}
     pending: list[tuple[str, object]] = list(read_frontmatter("", text)[0].properties.items())
     while pending:
