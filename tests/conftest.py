@@ -170,7 +170,7 @@ def canonical_rows(memory: Memory) -> list[str]:
         for (name,) in db.execute(
             "SELECT name FROM sqlite_schema WHERE type = 'table' "
             "AND sql NOT LIKE 'CREATE VIRTUAL%' AND name NOT LIKE '%\\_text\\_%' ESCAPE '\\' "
-            "AND name NOT LIKE 'sqlite%' AND name <> 'scan_problem'"
+            "AND name NOT LIKE 'sqlite%' AND name NOT IN ('scan_problem', 'request')"
         )
     ]
     assert {"note", "chunk", "chunk_item", "item", "field", "arrow"} <= set(tables)
@@ -183,7 +183,7 @@ def canonical_rows(memory: Memory) -> list[str]:
                 fields["note"] = notes[fields["note"]]
             if "chunk" in fields:
                 fields["chunk"] = chunks[fields["chunk"]]
-            if fields.get("key") not in ("last_indexed", "look_seconds"):
+            if fields.get("key") not in ("last_indexed", "look_rest"):
                 lines.append(f"{table} {fields}")
     lines += [f"scan {row}" for row in db.execute("SELECT * FROM scan_problem")]
     for table, owners in (("passage_text", chunks), ("window_text", chunks), ("note_text", notes)):

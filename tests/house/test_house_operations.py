@@ -53,7 +53,7 @@ FIELDS: dict[tuple[str, str], tuple[list[str], object]] = {
 }
 
 # Fields with a test of their own.
-ELSEWHERE = {("index", "embed")}
+ELSEWHERE = {("index", "embed"), ("index", "accept_deletions")}
 
 # Operations with a test of their own: the sample vault holds no secret to allow.
 ALONE = {"allow_secret"}
@@ -177,3 +177,20 @@ def test_names_of_operations_are_unique_and_fit_a_route() -> None:
     names = [operation.name for operation in OPERATIONS]
     assert len(set(names)) == len(names)
     assert all(name.isidentifier() and name.islower() for name in names)
+
+
+def test_accept_deletions_reaches_the_operation_and_changes_its_reply(tmp_path: Path) -> None:
+    vault = tmp_path / "Notes"
+    vault.mkdir()
+    for number in range(80):
+        (vault / f"n{number}.md").write_text("clay\n")
+    asked = Asked(tmp_path / "cache", vault=vault)
+    asked.command_line(["index", "--no-embed"])
+    for number in range(60):
+        (vault / f"n{number}.md").unlink()
+    kept = asked.command_line(["index", "--no-embed"])
+    assert kept["notes"]["total"] == 80
+    assert [problem["code"] for problem in kept["problems"]] == ["notes-missing"]
+    gone = asked.command_line(["index", "--no-embed", "--accept-deletions"])
+    assert (gone["notes"]["removed"], gone["notes"]["total"]) == (60, 20)
+    assert gone["problems"] == []

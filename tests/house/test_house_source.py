@@ -25,12 +25,14 @@ def test_there_is_source_to_judge() -> None:
 
 # (module -> calls): vault/read.py reads notes; minilm.py, multilingual.py and wordpiece.py their
 # models, security/rulebook.py its rules; the others write the sidecar, the cache of embeddings and
-# its copy, what a person allowed, the demonstration's copy and the doctor's probe. The command line
-# opens the null device when its reader has gone.
+# its copy, what a person allowed, how far a watcher is, the file that starts it at login, the
+# demonstration's copy and the doctor's probe. The command line opens the null device when its
+# reader has gone.
 TOUCHING_FILES = {
     "vault/read.py": {"os.open"},
     "index/store.py": {"apsw.Connection", ".mkdir", ".open", ".rmdir", ".unlink"},
     "index/lock.py": {"os.open"},
+    "index/watch_state.py": {"os.open", "os.replace", ".unlink"},
     "embedding/cache.py": {"apsw.Connection", ".rmdir", ".unlink"},
     "embedding/matrix.py": {".open", ".unlink"},
     "embedding/minilm.py": {".open"},
@@ -39,6 +41,10 @@ TOUCHING_FILES = {
     "security/rulebook.py": {".read_text"},
     "service/allowed_secrets.py": {
         *(".hardlink_to", ".mkdir", ".read_text", ".replace", ".unlink", "os.open"),
+    },
+    "service/background.py": {
+        *(".mkdir", ".read_bytes", ".replace", ".unlink", "os.open"),
+        *("subprocess.list2cmdline", "subprocess.run"),
     },
     "service/demo.py": {"shutil.copytree", "tempfile.TemporaryDirectory"},
     "service/doctor.py": {"tempfile.TemporaryFile"},

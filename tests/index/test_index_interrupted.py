@@ -13,7 +13,8 @@ import pytest
 from vaultmem.index.store import SIDECAR_NAME, driver
 from vaultmem.model.errors import DiskFull
 from vaultmem.service.application import Memory, Progress
-from vaultmem.service.operations.index import BATCH_NOTES, IndexReply, IndexRequest, index
+from vaultmem.service.indexing import BATCH_NOTES
+from vaultmem.service.operations.index import IndexReply, IndexRequest, index
 
 Open = Callable[..., Memory]
 Run = Callable[[Memory], IndexReply]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 import pytest
 
 from vaultmem.service.application import Clock, Memory
-from vaultmem.service.operations.index import IndexReply, IndexRequest, NoteCounts, index
+from vaultmem.service.indexing import NoteCounts
+from vaultmem.service.operations.index import IndexReply, IndexRequest, index
 from vaultmem.service.operations.inspect import InspectRequest, inspect
 from vaultmem.service.operations.lint import LintRequest, lint
 from vaultmem.service.operations.read import ReadRequest, read

@@ -133,11 +133,16 @@ def test_a_search_that_may_not_look_says_so_and_marks_stale_hits(indexed: Open) 
     assert reply.hits[0].snippet == "kiln"
 
 
-def test_a_hit_whose_file_is_gone_is_stale(indexed: Open) -> None:
-    memory = indexed({"a.md": "kiln"}, environment={"VAULTMEM_SEARCH_REFRESH": "never"})
+def test_a_note_whose_file_is_gone_is_no_hit_and_leaves_its_place_to_the_next(
+    indexed: Open, find: Find
+) -> None:
+    memory = indexed(
+        {"a.md": "kiln kiln kiln", "b.md": "a kiln and more", "c.md": "a kiln and other things"},
+        environment={"VAULTMEM_SEARCH_REFRESH": "never"},
+    )
+    assert find(memory, "kiln", limit=2) == ["a.md", "b.md"]
     (memory.vault / "a.md").unlink()
-    (hit,) = search(memory, SearchRequest("kiln")).hits
-    assert hit.stale
+    assert find(memory, "kiln", limit=2) == ["b.md", "c.md"]
 
 
 def test_a_touched_file_with_the_same_bytes_is_not_stale(indexed: Open) -> None:
@@ -152,12 +157,39 @@ def slow_clock() -> Clock:
     return Clock(now_ns=lambda: 10**18, elapsed=lambda: float(next(ticks)))
 
 
-def test_a_vault_that_is_slow_to_look_at_is_not_looked_at_before_a_search(open_vault: Open) -> None:
+def test_a_look_before_a_search_is_bounded_and_says_so(open_vault: Open) -> None:
+    memory = open_vault({"a.md": "kiln", "x/b.md": "clay", "y/c.md": "clay"}, clock=slow_clock())
+    index(memory, IndexRequest())
+    (memory.vault / "x/new.md").write_text("a new kiln")
+    reply = search(memory, SearchRequest("kiln"))
+    assert [hit.path for hit in reply.hits] == ["a.md"]
+    assert "Not all of the vault was looked at" in reply.degraded[0]
+    assert "vaultmem index" in reply.degraded[0]
+
+
+def test_looks_that_are_cut_short_come_round_to_every_folder(open_vault: Open) -> None:
+    folders = [f"{letter}/{number}" for letter in "abc" for number in range(3)]
+    memory = open_vault({f"{folder}/old.md": "clay" for folder in folders}, clock=slow_clock())
+    index(memory, IndexRequest())
+    for folder in folders:
+        (memory.vault / folder / "new.md").write_text("a kiln")
+    seen: set[str] = set()
+    for _ in range(2 * len(folders)):
+        reply = search(memory, SearchRequest("kiln", limit=50))
+        seen |= {hit.path for hit in reply.hits}
+    assert len(seen) == len(folders)
+
+
+def test_what_there_is_no_time_to_take_in_is_counted(open_vault: Open) -> None:
     memory = open_vault({"a.md": "kiln"}, clock=slow_clock())
     index(memory, IndexRequest())
-    reply = edited(memory)
-    assert [hit.path for hit in reply.hits] == ["a.md"]
-    assert "vaultmem index" in reply.degraded[0]
+    for number in range(200):
+        (memory.vault / f"new {number}.md").write_text("a new kiln")
+    reply = search(memory, SearchRequest("kiln", limit=500))
+    assert 1 < len(reply.hits) < 201
+    assert f"{201 - len(reply.hits)} changed notes are not taken in yet" in reply.degraded[0]
+    index(memory, IndexRequest())
+    assert len(search(memory, SearchRequest("kiln", limit=500)).hits) == 201
 
 
 def test_a_slow_vault_is_looked_at_when_the_setting_says_always(open_vault: Open) -> None:
@@ -168,17 +200,6 @@ def test_a_slow_vault_is_looked_at_when_the_setting_says_always(open_vault: Open
     reply = edited(memory)
     assert {hit.path for hit in reply.hits} == {"a.md", "new.md"}
     assert reply.degraded == ()
-
-
-def test_a_vault_that_was_slow_once_is_looked_at_again_after_a_quick_run(
-    open_vault: Open, long_ago: Clock
-) -> None:
-    slow = open_vault({"a.md": "kiln"}, clock=slow_clock())
-    index(slow, IndexRequest())
-    slow.close()
-    quick = open_vault(clock=long_ago)
-    index(quick, IndexRequest())
-    assert {hit.path for hit in edited(quick).hits} == {"a.md", "new.md"}
 
 
 def test_a_vault_that_has_vanished_is_searched_from_what_is_known(indexed: Open) -> None:

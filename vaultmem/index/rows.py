@@ -1,10 +1,11 @@
 """What the sidecar's rows say of notes: their links, tags, fields, items and problems."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from vaultmem.index.store import Sidecar
+from vaultmem.index.update import AT_OR_BELOW, at_or_below
 from vaultmem.model.note import Field, FoundSecret, Item, Problem, Screening
 from vaultmem.vault.paths import fold, vault_path
 
@@ -137,9 +138,19 @@ class NoteRows:
             for (path,) in self._db.execute("SELECT path FROM note WHERE NOT apart ORDER BY path")
         ]
 
-    def all_files(self) -> list[str]:
-        """Every other file's path, sorted."""
-        return [path for (path,) in self._db.execute("SELECT path FROM file ORDER BY path")]
+    def all_files(self, region: Collection[str] | None = None) -> list[str]:
+        """Every other file's path, sorted; of a region, those at and below its vault paths."""
+        if region is None:
+            return [path for (path,) in self._db.execute("SELECT path FROM file ORDER BY path")]
+        found: set[str] = set()
+        for place in region:
+            found.update(
+                path
+                for (path,) in self._db.execute(
+                    f"SELECT path FROM file WHERE {AT_OR_BELOW}", at_or_below(place)
+                )
+            )
+        return sorted(found)
 
     def properties(self, note: int) -> dict[str, object]:
         """A note's frontmatter."""

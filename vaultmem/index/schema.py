@@ -3,7 +3,7 @@
 from vaultmem.index.documents import COLUMNS, DOCUMENTS_VERSION
 from vaultmem.index.text import TEXT_VERSION, TOKENIZER
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 # Part of every fingerprint: rows made by another version of this code are not comparable.
 VERSIONS = f"schema {SCHEMA_VERSION}, documents {DOCUMENTS_VERSION}, text {TEXT_VERSION}"
@@ -169,6 +169,11 @@ CREATE TABLE file (
     path TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE request (
+    path TEXT PRIMARY KEY,
+    asked_ns INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE scan_problem (
     ordinal INTEGER PRIMARY KEY,
     path TEXT NOT NULL,
@@ -178,6 +183,7 @@ CREATE TABLE scan_problem (
 ) STRICT;
 """
 
+# `request` is a queue, and the only table that no run fills: see requests.py.
 # `note.apart` marks templates, whose tags and links do not count. `note.screening` says how much of
 # the file's text was kept out (model.Screening); `secret` names what was found, allowed or not, and
 # never holds it. `chunk.items` is how

@@ -20,6 +20,7 @@ from vaultmem.model.errors import (
 
 SIDECAR_NAME = "index.db"
 BUSY_TIMEOUT_MS = 10_000
+_CHECKPOINT_MS = 100
 
 # SQLite's companions of the file: they live and go with it.
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
@@ -68,6 +69,7 @@ class Sidecar:
         self.read_only = read_only  # the place where it lies cannot be written
         # Taken before it was opened: if another took its place meanwhile, it is the other's.
         self._opened_as = opened_as
+        self._token = object()
         self._batch_size = 1
         self._waiting = 0  # weight that the next commit makes durable
 
@@ -144,6 +146,10 @@ class Sidecar:
             return False  # nothing but a new connection sees what others write
         return present.st_ino == self._opened_as.st_ino
 
+    def state(self) -> tuple[object, object]:
+        """Something that is another one once another process has changed the sidecar."""
+        return self._token, self.connection.execute("PRAGMA data_version").get
+
     def set_meta(self, key: str, value: str) -> None:
         """Write a value of the `meta` table; inside or outside a transaction."""
         self.connection.execute(
@@ -161,10 +167,14 @@ class Sidecar:
 
     def checkpoint(self) -> None:
         """Move the write-ahead log into the file, so that deleted words leave the disk too."""
+        # Whoever reads is waited for, and whoever writes waits for us meanwhile.
+        self.connection.set_busy_timeout(_CHECKPOINT_MS)
         try:
             self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except apsw.BusyError:
             return  # a reader is at work; SQLite does it at a later commit
+        finally:
+            self.connection.set_busy_timeout(BUSY_TIMEOUT_MS)
 
     def quick_check(self) -> str:
         """SQLite's own opinion of the file: "ok", or what is wrong."""

@@ -1,8 +1,9 @@
 """From a delta to rows: one transaction per note, its hash stamped in the same one."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import apsw
 
@@ -15,6 +16,7 @@ from vaultmem.index.documents import (
     searched_fields,
 )
 from vaultmem.index.links import link_row
+from vaultmem.index.schema import FULL_TEXT
 from vaultmem.index.store import Sidecar
 from vaultmem.index.vectors import embedded_hash, forget_centroid, speaks
 from vaultmem.model.chunk import Chunk
@@ -115,6 +117,35 @@ def remove_note(sidecar: Sidecar, path: str) -> None:
         db.execute("DELETE FROM note WHERE id = ?", (old.id,))
 
 
+# Set while words that are gone may still be in the file.
+_ERASE = "erase"
+
+
+def erase_later(sidecar: Sidecar) -> None:
+    """From here to `erase_now`, words that go are marked as gone and stay in the file."""
+    with sidecar.transaction() as db:
+        sidecar.set_meta(_ERASE, "yes")
+        for table in FULL_TEXT:
+            db.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('secure-delete', 0)")
+
+
+def must_erase(sidecar: Sidecar) -> bool:
+    """Whether words that are gone may still be in the file."""
+    return sidecar.meta(_ERASE) is not None
+
+
+def erase_now(sidecar: Sidecar) -> None:
+    """Write the full-text index anew, without what is gone, if that is due."""
+    if not must_erase(sidecar):
+        return
+    for table in FULL_TEXT:
+        with sidecar.transaction() as db:
+            db.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('secure-delete', 1)")
+            db.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
+    with sidecar.transaction() as db:
+        db.execute("DELETE FROM meta WHERE key = ?", (_ERASE,))
+
+
 def put_files(sidecar: Sidecar, known: frozenset[str], files: frozenset[str]) -> None:
     """Bring the list of other files up to date; attachments are what embeds resolve to."""
     gone, come = known - files, files - known
@@ -125,14 +156,23 @@ def put_files(sidecar: Sidecar, known: frozenset[str], files: frozenset[str]) ->
         db.executemany("INSERT INTO file (path) VALUES (?)", [(path,) for path in sorted(come)])
 
 
-def put_scan_problems(sidecar: Sidecar, problems: Sequence[Problem]) -> None:
-    """Replace the list of files that could not be indexed, if it is another one."""
-    rows = [(p.path, p.line, p.code, p.message) for p in problems]
+def put_scan_problems(
+    sidecar: Sidecar, problems: Iterable[Problem], stands: Callable[[str], bool] | None = None
+) -> None:
+    """Replace the list of files that could not be indexed, if it is another one.
+
+    stands: whether what is known of a path is none of this run's business, and stays; None where
+            everything was looked at.
+    """
     known = list(
         sidecar.connection.execute(
             "SELECT path, line, code, message FROM scan_problem ORDER BY ordinal"
         )
     )
+    wanted = {(p.path, p.line, p.code, p.message) for p in problems}
+    if stands is not None:
+        wanted |= {row for row in known if stands(row[0])}
+    rows = sorted(wanted)
     if known == rows:
         return
     with sidecar.transaction() as db:
@@ -143,19 +183,32 @@ def put_scan_problems(sidecar: Sidecar, problems: Sequence[Problem]) -> None:
         )
 
 
-def stored_files(sidecar: Sidecar) -> dict[str, StoredFile]:
-    """What the sidecar knows of every note's file."""
-    return {
-        path: StoredFile(
-            FileState(size, mtime_ns, ctime_ns, inode, disk_path), sha256, read_ns, identity
-        )
-        for path, size, mtime_ns, ctime_ns, inode, disk_path, sha256, read_ns, identity in (
-            sidecar.connection.execute(
-                "SELECT path, size, mtime_ns, ctime_ns, inode, disk_path, sha256, read_ns, "
-                "identity FROM note"
-            )
-        )
-    }
+# Of a column `path`: a place itself and what is below it. ("0" is what follows "/".)
+AT_OR_BELOW = "(path = ? OR (path > ? AND path < ?))"
+
+
+def at_or_below(place: str) -> tuple[str, str, str]:
+    """What AT_OR_BELOW asks of a vault path."""
+    return place, place + "/", place + "0"
+
+
+def stored_files(sidecar: Sidecar, region: Iterable[str] | None = None) -> dict[str, StoredFile]:
+    """What the sidecar knows of every note's file; of a region, those at and below its paths."""
+    columns = "SELECT path, size, mtime_ns, ctime_ns, inode, disk_path, sha256, read_ns, identity"
+    db = sidecar.connection
+    if region is None:
+        return dict(map(_stored_file, db.execute(f"{columns} FROM note")))
+    found: dict[str, StoredFile] = {}
+    for place in region:
+        rows = db.execute(f"{columns} FROM note WHERE {AT_OR_BELOW}", at_or_below(place))
+        found.update(map(_stored_file, rows))
+    return found
+
+
+def _stored_file(row: tuple[Any, ...]) -> tuple[str, StoredFile]:
+    path, size, mtime_ns, ctime_ns, inode, disk_path, sha256, read_ns, identity = row
+    state = FileState(size, mtime_ns, ctime_ns, inode, disk_path)
+    return path, StoredFile(state, sha256, read_ns, identity)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What a scan saw, and how that differs from what the sidecar knows."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,7 +34,30 @@ class Snapshot:
     files: frozenset[str]  # everything else a link can lead to, excluded notes among them
     excluded: Mapping[str, str]  # note path -> the rule that keeps it out of search
     problems: tuple[Problem, ...]  # what could not be looked at, and why
-    unlisted: tuple[str, ...]  # folders whose listing failed: absence below them proves nothing
+    unlisted: tuple[str, ...]  # folders that were not listed: absence below them proves nothing
+    away: frozenset[str] = frozenset()  # notes whose text is elsewhere: a sync service's stand-ins
+    region: frozenset[str] | None = None  # speaks of these and what is below; None: of all
+    rest: tuple[str, ...] = ()  # folders, as on disk, whose turn had not come when time was up
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether time was up before every folder had been listed."""
+        return bool(self.rest)
+
+    def speaks_of(self, path: str) -> bool:
+        """Whether it says something about a vault path, if only that nothing is there."""
+        if self.region is not None and not within(path, self.region):
+            return False
+        return not within(path, self.unlisted)
+
+
+def within(path: str, places: Container[str]) -> bool:
+    """Whether a vault path is one of these places, or below one."""
+    while path not in places:
+        if not path:
+            return False
+        path = path.rpartition("/")[0]
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,17 @@ from vaultmem.service.settings import Settings
 from vaultmem.service.vault_settings import current_settings
 from vaultmem.vault.chunk import CHUNKER_VERSION
 from vaultmem.vault.facts import KindRules, kind_rules
+from vaultmem.vault.links import VaultNames
 from vaultmem.vault.obsidian import ObsidianSettings
 from vaultmem.vault.parse import PARSER_VERSION
 from vaultmem.vault.screen import Screen
 
 if TYPE_CHECKING:
     from vaultmem.embedding.matrix import Matrix
+
+
+# A sidecar that is put in another's place is not there for a moment; nobody waits longer for it.
+SWAP_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,9 @@ class Memory:
     cache: EmbeddingCache | None = None  # embeddings.db, once it was needed
     embedders: dict[str, Embedder] = field(default_factory=dict)  # by what was asked for
     matrix: "tuple[str, Matrix] | None" = None  # what it is of, and the vectors last searched
+    # Every file of the vault, and the state of the sidecar that it goes with (Sidecar.state).
+    names: tuple[object, VaultNames] | None = None
+    unreachable: bool = False  # the vault was, when it was last looked at
     notices: list[str] = field(default_factory=list)  # to be said beside an answer
     faults: set[str] = field(default_factory=set)  # that making the sidecar anew did not mend
 
@@ -156,6 +164,10 @@ class Memory:
     def lookup(self) -> Lookup:
         """Questions to the sidecar, which must exist by now."""
         sidecar = self.open_sidecar()
+        until = time.monotonic() + SWAP_SECONDS
+        while sidecar is None and time.monotonic() < until:
+            time.sleep(0.01)
+            sidecar = self.open_sidecar()
         if sidecar is None:
             raise SidecarUnavailable(
                 f"There is no index of {self.vault} yet. Run `vaultmem index`."

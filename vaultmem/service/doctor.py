@@ -90,7 +90,7 @@ def _secrets(memory: Memory) -> Check:
 
 
 def _vault(memory: Memory) -> Check:
-    from vaultmem.service.operations.index import look
+    from vaultmem.service.indexing import look
 
     snapshot = look(memory)
     detail = f"{memory.vault}: {len(snapshot.notes):,} notes, {len(snapshot.files):,} other files"
@@ -135,7 +135,7 @@ def _sidecar(memory: Memory) -> Check:
 
 def _fresh(memory: Memory) -> Check:
     from vaultmem.index.update import stored_files
-    from vaultmem.service.operations.index import look
+    from vaultmem.service.indexing import look
 
     sidecar = memory.open_sidecar()
     if sidecar is None:

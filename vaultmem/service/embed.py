@@ -81,10 +81,18 @@ class _Work:
     unsettled: int = 0
 
 
-def embed_waiting(memory: Memory, *, most: int | None = None) -> EmbedReply:
+def embed_waiting(
+    memory: Memory,
+    *,
+    most: int | None = None,
+    patience: float = 0.0,
+    share: int | None = None,
+) -> EmbedReply:
     """Give passages their vectors; do nothing, not even open a model, when all have theirs.
 
-    most: do nothing either when more texts than this are waiting.
+    most:     do nothing either when more texts than this are waiting.
+    patience: seconds to wait for another process that is embedding.
+    share:    end after so many texts, the most wanted; for who has something else to do between.
     Interrupted, it keeps every vector that was computed. A model or server that cannot be used is
     a reply with a `problem`, not an error: search by words goes on.
     """
@@ -102,11 +110,11 @@ def embed_waiting(memory: Memory, *, most: int | None = None) -> EmbedReply:
         if switching or PassageVectors(sidecar).waiting_count() > most:
             return EmbedReply(_state(serving))
     try:
-        with embedding_lock(memory.folder):
+        with embedding_lock(memory.folder, patience=patience):
             try:
-                return _embed(memory, sidecar, wanted, most)
-            except SidecarDamaged:
-                return _embed(memory, sidecar, wanted, most)  # the broken cache has been removed
+                return _embed(memory, sidecar, wanted, most, share)
+            except SidecarDamaged:  # the broken cache has been removed
+                return _embed(memory, sidecar, wanted, most, share)
     except SidecarBusy as error:
         return EmbedReply(
             _state(serving_space(memory, sidecar)),
@@ -143,7 +151,9 @@ def _state(space: StoredSpace | None) -> EmbedderState | None:
     return EmbedderState(space.space.model, space.space.dimension, space.space.provider)
 
 
-def _embed(memory: Memory, sidecar: Sidecar, wanted: str, most: int | None) -> EmbedReply:
+def _embed(
+    memory: Memory, sidecar: Sidecar, wanted: str, most: int | None, share: int | None
+) -> EmbedReply:
     from vaultmem.embedding.matrix import remove_strange_files
 
     reply = EmbedReply()
@@ -184,7 +194,8 @@ def _embed(memory: Memory, sidecar: Sidecar, wanted: str, most: int | None) -> E
         reply.embedder = _state(space)
         reply.waiting = len(waiting)
         work = _Work(memory, embedder, cache, space, reply)
-        _run(work, vectors.urgent_first(waiting) if waiting else [])
+        urgent = vectors.urgent_first(waiting) if waiting else []
+        _run(work, urgent if share is None else urgent[:share])
     except EmbedderUnavailable as error:
         _let_go_of_server(memory, name)
         remember_outage(memory, name, str(error))

@@ -23,6 +23,9 @@ _STRANGE = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError,
 
 _STORES = ("/embedding/cache.py", "/embedding/matrix.py")
 
+# A process that writes to it finds the damage too, and does this itself; seconds to wait for it.
+LOCK_SECONDS = 10.0
+
 # What the sidecar remembers of a fault that making it anew did not mend.
 _FAULT = "fault"
 
@@ -118,7 +121,7 @@ def _throw_away(memory: Memory) -> bool:
     if known is not None and not known.still_there():
         return False
     try:
-        with sidecar_errors(memory.folder), writer_lock(memory.folder):
+        with sidecar_errors(memory.folder), writer_lock(memory.folder, patience=LOCK_SECONDS):
             return discard_damaged(memory.folder, known)
     except SidecarUnavailable as error:
         raise SidecarUnavailable(f"The sidecar is damaged and must be made anew. {error}") from None

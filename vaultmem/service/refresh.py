@@ -1,8 +1,12 @@
 """Freshness: the index looks at the vault before it answers, or the answer says it did not."""
 
+import time
+from collections.abc import Collection
 from contextlib import suppress
 
+from vaultmem.index.requests import ask_for
 from vaultmem.index.update import stored_files
+from vaultmem.index.watch_state import says_it_is_fresh, watch_state
 from vaultmem.model.errors import (
     DiskFull,
     SidecarBusy,
@@ -11,56 +15,177 @@ from vaultmem.model.errors import (
     VaultEmpty,
     VaultUnreadable,
 )
+from vaultmem.model.watch_state import WatchState
 from vaultmem.service.application import Memory
 from vaultmem.service.embed import embed_waiting
-from vaultmem.service.operations.index import (
-    COMPLETE,
-    PATIENCE_SECONDS,
-    IndexRequest,
-    index,
-    look,
-)
+from vaultmem.service.indexing import COMPLETE, LOCK_SECONDS, Bounds, Taken, look, take_in
 from vaultmem.vault.delta import count_waiting
+from vaultmem.vault.paths import vault_path
+
+# An answer waits so long for changes to be looked for and taken in: seconds.
+PATIENCE_SECONDS = 0.5
+# ... for another process that does so at the moment,
+LOCK_PATIENCE_SECONDS = 0.3
+# ... and for a watcher that has seen a change and not yet taken it in.
+WATCHER_PATIENCE_SECONDS = 0.4
+
+# What an answer finds out of date it takes in within these bounds, and believes no deletion.
+_A_MOMENT = Bounds(
+    lock_seconds=LOCK_PATIENCE_SECONDS,
+    seconds=PATIENCE_SECONDS,
+    confirmed=lambda absent: frozenset(),
+)
 
 # So many passages are embedded before a search, in about half a second; more wait for `index`.
 FEW_TEXTS = 8
 
 
 def make_ready(memory: Memory, *, vectors: bool = False) -> tuple[str, ...]:
-    """An index to answer from: made if there is none, refreshed if that is quick.
+    """An index to answer from: made if there is none, refreshed as far as that is quick.
 
     vectors: whether the answer takes vectors; a just edited note then gets its own.
 
     Returns the reasons why the answer may be out of date; empty when it is not.
-    Raises what `index` raises when there is nothing to answer from.
+    Raises what `take_in` raises when there is nothing to answer from.
     """
-    with memory.guarded():
-        sidecar = memory.open_sidecar()
-        cost = float(sidecar.meta("look_seconds") or 0.0) if sidecar is not None else 0.0
-        partial = sidecar is not None and sidecar.meta(COMPLETE) is None
-    if sidecar is None:
-        index(memory, IndexRequest(embed=False))
+    if _first_build(memory):
         if vectors:
             _embed_few(memory)
         return ()
+    with memory.guarded():
+        sidecar = memory.open_sidecar()
+        if sidecar is None:
+            return ()  # it is being replaced at this moment; `lookup` waits for the new one
+        partial = sidecar.meta(COMPLETE) is None
     missing = ("The index is not complete yet; notes are missing from it.",) if partial else ()
     wish = memory.settings["search.refresh"]
     if sidecar.read_only and wish != "never":
         return (*_not_taken_in(memory), *missing)
     if wish == "never":
         return ("The vault was not looked at (setting search.refresh is never).", *missing)
-    if wish == "auto" and cost > PATIENCE_SECONDS:
+    watcher = relied_on(memory) if wish == "auto" and not partial else None
+    if watcher is not None:
+        if vectors and not watcher.embeds:
+            _embed_few(memory)
+        return _caught_up(memory, watcher)
+    bounds = Bounds(
+        lock_seconds=LOCK_PATIENCE_SECONDS,
+        seconds=PATIENCE_SECONDS if wish == "auto" else None,
+    )
+    memory.unreachable = False
+    try:
+        taken = take_in(memory, bounds=bounds)
+    except SidecarBusy:
         return (
-            f"The vault was not looked at, which takes {cost:.1f} s. Run `vaultmem index` to be "
-            "sure, or set search.refresh to always.",
+            "Another vaultmem process is taking in changes just now; what it has not come to yet "
+            "is not found.",
             *missing,
         )
-    try:
-        index(memory, IndexRequest(embed=False))
-    except (SidecarBusy, SidecarUnavailable, DiskFull, VaultEmpty, VaultUnreadable) as error:
+    except (SidecarUnavailable, DiskFull) as error:
+        return (str(error), *missing)
+    except (VaultEmpty, VaultUnreadable) as error:
+        memory.unreachable = True
         return (str(error), *missing)
     if vectors:
         _embed_few(memory)
+    return _cut_short(taken)
+
+
+def _first_build(memory: Memory) -> bool:
+    """Make an index where there is none; False where there is one, or another process makes it.
+
+    What that one has made so far answers meanwhile.
+    """
+    until = time.monotonic() + LOCK_SECONDS
+    while True:
+        with memory.guarded():
+            if memory.open_sidecar() is not None:
+                return False
+        try:
+            take_in(memory, bounds=Bounds(lock_seconds=LOCK_PATIENCE_SECONDS))
+        except SidecarBusy:
+            if time.monotonic() >= until:
+                raise
+        else:
+            return True
+
+
+def renew(memory: Memory, changed: Collection[str], gone: Collection[str]) -> None:
+    """Take in notes that an answer met and found changed, as far as that is quick.
+
+    changed, gone: their paths below the vault, as the disk spells them. That a note is gone is
+    believed by whoever watches the vault, in time, and by the next look at all of it.
+    """
+    if memory.settings["search.refresh"] == "never":
+        return
+    with memory.guarded():
+        sidecar = memory.open_sidecar()
+        if sidecar is None or sidecar.read_only:
+            return
+        left = list(gone)
+        if changed:
+            try:
+                take_in(memory, only=changed, bounds=_A_MOMENT)
+            except (SidecarBusy, SidecarUnavailable, DiskFull, VaultUnreadable):
+                left += changed  # the hits say themselves that they are out of date
+        sidecar = memory.open_sidecar()
+        if left and sidecar is not None and watch_state(memory.folder) is not None:
+            ask_for(sidecar, left, memory.clock.now_ns())
+
+
+def gone_files(memory: Memory, missing: Collection[str]) -> frozenset[str]:
+    """Which of the files that could not be found are really gone.
+
+    missing: paths below the vault, as the disk spells them. None is, where the vault cannot be
+    reached, and one is not whose text a sync service keeps elsewhere.
+    """
+    if not missing or memory.unreachable:
+        return frozenset()
+    try:
+        seen = look(memory, only=missing)
+    except VaultUnreadable:
+        return frozenset()
+    there = {state.disk_path for state in seen.notes.values()}
+    return frozenset(
+        path
+        for path in missing
+        if path not in there
+        and seen.speaks_of(spelt := vault_path(path))
+        and spelt not in seen.away
+    )
+
+
+def relied_on(memory: Memory) -> WatchState | None:
+    """The watcher that keeps this very index fresh; None when there is none to rely on."""
+    state = watch_state(memory.folder)
+    if state is None:
+        return None
+    fresh = says_it_is_fresh(state, memory.fingerprint, memory.clock.now_ns())
+    return state if fresh else None
+
+
+def _caught_up(memory: Memory, watcher: WatchState | None) -> tuple[str, ...]:
+    """Wait a moment for a watcher that has something to take in."""
+    until = time.monotonic() + WATCHER_PATIENCE_SECONDS
+    while watcher is not None and watcher.behind:
+        if time.monotonic() >= until:
+            what = "1 change" if watcher.behind == 1 else f"{watcher.behind:,} changes"
+            return (f"`vaultmem watch` is still taking in {what}.",)
+        time.sleep(0.01)
+        watcher = watch_state(memory.folder)
+    return ()
+
+
+def _cut_short(taken: Taken) -> tuple[str, ...]:
+    """What time did not suffice for."""
+    how = "Run `vaultmem index`, or have `vaultmem watch` run in the background."
+    if taken.left:
+        notes = "1 changed note is" if taken.left == 1 else f"{taken.left:,} changed notes are"
+        return (f"{notes} not taken in yet: a search waits {PATIENCE_SECONDS:g} s. {how}",)
+    if taken.cut_short:
+        return (
+            f"Not all of the vault was looked at: a search waits {PATIENCE_SECONDS:g} s. {how}",
+        )
     return ()
 
 
@@ -71,6 +196,7 @@ def _not_taken_in(memory: Memory) -> tuple[str, ...]:
             sidecar = memory.open_sidecar()
             waiting = 0 if sidecar is None else count_waiting(look(memory), stored_files(sidecar))
     except (VaultEmpty, VaultUnreadable) as error:
+        memory.unreachable = True
         return (str(error),)
     if not waiting:
         return ()

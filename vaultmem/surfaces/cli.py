@@ -136,6 +136,11 @@ def _parser() -> "argparse.ArgumentParser":
     index = add("index", _index, "bring the index up to date with the vault")
     index.add_argument("--rebuild", action="store_true", help="start from nothing")
     index.add_argument(
+        "--accept-deletions",
+        action="store_true",
+        help="forget missing notes, even if they are so many that the disk may be at fault",
+    )
+    index.add_argument(
         "--no-embed", action="store_true", help="by words only; vectors are made another time"
     )
 
@@ -173,6 +178,16 @@ def _parser() -> "argparse.ArgumentParser":
     )
     secrets.add_argument("action", nargs="?", choices=["list", "allow", "revoke"], default="list")
     secrets.add_argument("fingerprint", nargs="*", help="of the secret, as the list shows it")
+    watch = add("watch", _watch, "keep the index up to date for as long as this runs")
+    watch.add_argument(
+        "--no-embed", action="store_true", help="by words only; vectors are made another time"
+    )
+    service = watch.add_mutually_exclusive_group()
+    service.add_argument(
+        "--install", action="store_true", help="run it in the background at every login"
+    )
+    service.add_argument("--uninstall", action="store_true", help="run it there no more")
+    watch.add_argument("--yes", action="store_true", help="with these two: without asking")
     add("status", _status, "show counts, freshness and problems")
     why = add("why", _why, "tell why a note is, or is not, found")
     why.add_argument("note", metavar="PATH", help="path in the vault, or a note's name")
@@ -221,7 +236,11 @@ def _index(arguments: "argparse.Namespace") -> int:
         _say(reply.embedder.problem)
         return next(kind.exit_code for kind in all_errors() if kind.code == reply.embedder.code)
 
-    request = IndexRequest(rebuild=arguments.rebuild, embed=not arguments.no_embed)
+    request = IndexRequest(
+        rebuild=arguments.rebuild,
+        embed=not arguments.no_embed,
+        accept_deletions=arguments.accept_deletions,
+    )
     return _answer(arguments, lambda memory: index(memory, request), render_index, verdict)
 
 
@@ -287,6 +306,12 @@ def _secrets(arguments: "argparse.Namespace") -> int:
         return _answer(arguments, lambda memory: secrets(memory, SecretsRequest()), render_secrets)
     request = AllowRequest(tuple(arguments.fingerprint), revoke=arguments.action == "revoke")
     return _answer(arguments, lambda memory: allow_secret(memory, request), render_allowed)
+
+
+def _watch(arguments: "argparse.Namespace") -> int:
+    from vaultmem.surfaces.cli_watch import watch
+
+    return watch(arguments, _write, _progress().report)
 
 
 def _status(arguments: "argparse.Namespace") -> int:
@@ -449,6 +474,8 @@ _WORTH_SHOWING = {"index": 200, "embed": 20}
 
 def _progress_line(stage: str, done: int, total: int, seconds: float) -> str:
     """How far it is; for slow work also how fast, and how long it will take."""
+    if stage == "wait":
+        return "waiting for another vaultmem process that indexes this vault"
     if stage != "embed":
         noun = "notes" if stage == "index" else "searches"
         return f"{stage}: {done:,} of {total:,} {noun}"

@@ -7,6 +7,7 @@ import json
 from dataclasses import fields, is_dataclass
 from datetime import date
 from enum import Enum
+from pathlib import PurePath
 
 
 def plain(value: object) -> object:
@@ -22,6 +23,8 @@ def plain(value: object) -> object:
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple | frozenset | set):
         return [plain(part) for part in value]
+    if isinstance(value, PurePath):
+        return str(value)
     if isinstance(value, date):
         return value.isoformat()
     return value
@@ -30,3 +33,8 @@ def plain(value: object) -> object:
 def to_json(value: object) -> str:
     """One JSON value; any script stays readable."""
     return json.dumps(plain(value), ensure_ascii=False, indent=2, allow_nan=False)
+
+
+def to_json_line(value: object) -> str:
+    """The same on a line of its own, for a stream of them."""
+    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from vaultmem.model.hit import Hit
 from vaultmem.model.note import FoundSecret, Problem
+from vaultmem.model.watch_state import Watching
 from vaultmem.service.demo import DemoReply
 from vaultmem.service.operations.index import IndexReply
 from vaultmem.service.operations.inspect import InspectReply
@@ -217,8 +218,33 @@ def render_status(reply: StatusReply) -> str:
             f"state     {fresh}",
             f"last      {reply.last_indexed or 'never'}",
             f"problems  {reply.problems:,}",
+            f"watch     {_watching(reply)}",
         ]
     )
+
+
+def _watching(reply: StatusReply) -> str:
+    """Whether a watcher runs, since when, and how far behind it is."""
+    state = reply.watcher
+    if state is None:
+        return "running, and says nothing of itself" if reply.watching else "not running"
+    said = f"since {state.since}, process {state.pid}: "
+    if state.state is Watching.UNREACHABLE:
+        return f"{said}the vault is unreachable. {state.problem}"
+    if state.state is Watching.STARTING:
+        return f"{said}looking at everything for the first time"
+    parts = [f"{_count(state.behind, 'change')} behind" if state.behind else "up to date"]
+    if state.behind:
+        parts[0] += f" for {state.behind_seconds:.1f} s"
+    if state.missing:
+        parts.append(f"{_count(state.missing, 'note')} missing, kept for now")
+    if state.waiting:
+        parts.append(f"{_count(state.waiting, 'passage')} to embed")
+    if not state.events:
+        parts.append("the system reports no changes here, so it looks from time to time")
+    if state.problem:
+        parts.append(state.problem)
+    return said + "; ".join(parts)
 
 
 def _vectors(reply: StatusReply) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from vaultmem.model.delta import Delta, FileState, Snapshot, StoredFile, Suspects
+from vaultmem.model.delta import Delta, FileState, Snapshot, StoredFile, Suspects, within
 
 # File systems stamp with up to two seconds of slack (FAT), and an editor can save twice within
 # one tick: a file this young at the time it was read is hashed again next time.
@@ -23,25 +23,22 @@ def first_look(snapshot: Snapshot, stored: Mapping[str, StoredFile]) -> Suspects
         else:
             unchanged += 1
     missing = [path for path in stored if path not in snapshot.notes]
-    hidden = _hidden(snapshot)
-    if hidden:
+    if snapshot.unlisted:
         # Absence is not deletion: a folder that could not be listed says nothing.
-        missing = [path for path in missing if not path.startswith(hidden)]
+        unlisted = frozenset(snapshot.unlisted)
+        missing = [path for path in missing if not within(path, unlisted)]
+    if snapshot.away:
+        missing = [path for path in missing if path not in snapshot.away]
     return Suspects(tuple(new), tuple(changed), tuple(sorted(missing)), unchanged)
 
 
 def standing_files(snapshot: Snapshot, known: frozenset[str]) -> frozenset[str]:
     """The files that are no notes, with those known of folders that could not be listed."""
-    hidden = _hidden(snapshot)
-    if not hidden:
+    if not snapshot.unlisted:
         return snapshot.files
-    unseen = {path for path in known if path.startswith(hidden)}
+    unlisted = frozenset(snapshot.unlisted)
+    unseen = {path for path in known if within(path, unlisted)}
     return snapshot.files | (unseen - snapshot.notes.keys())
-
-
-def _hidden(snapshot: Snapshot) -> tuple[str, ...]:
-    """What the paths of which the walk says nothing begin with."""
-    return tuple(folder + "/" if folder else "" for folder in snapshot.unlisted)
 
 
 def count_waiting(snapshot: Snapshot, stored: Mapping[str, StoredFile]) -> int:

@@ -5,7 +5,7 @@ never resolves a link. The rule looks only at files whose name is the link's las
 that comes or goes can affect only links that end in its name.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
 from vaultmem.vault.paths import fold, is_note, vault_path
@@ -27,6 +27,35 @@ class VaultNames:
             # Of two that differ in case alone always the same one, however they are listed.
             self._by_path[folded] = min(path, self._by_path.get(folded, path))
             self._by_name.setdefault(folded.rsplit("/", 1)[-1], []).append(path)
+
+    def add(self, path: str) -> None:
+        """Take a file in that is not among them."""
+        folded = fold(path)
+        name = folded.rsplit("/", 1)[-1]
+        self._by_path[folded] = min(path, self._by_path.get(folded, path))
+        # In order, as if all had been given at once.
+        insort(self._by_name.setdefault(name, []), path)
+        self._forget_derived(name)
+
+    def remove(self, path: str) -> None:
+        """Take a file out."""
+        folded = fold(path)
+        name = folded.rsplit("/", 1)[-1]
+        left = [other for other in self._by_name[name] if other != path]
+        if left:
+            self._by_name[name] = left
+        else:
+            del self._by_name[name]
+        twins = [other for other in left if fold(other) == folded]
+        if twins:
+            self._by_path[folded] = min(twins)
+        else:
+            del self._by_path[folded]
+        self._forget_derived(name)
+
+    def _forget_derived(self, name: str) -> None:
+        self._nearest.pop(name, None)
+        self._backwards.pop(name, None)
 
     def __iter__(self) -> Iterator[str]:
         for paths in self._by_name.values():

@@ -19,6 +19,7 @@ DAILY_FORMAT = "YYYY-MM-DD"
 
 # A renamed settings folder is known by its files; no other program keeps these two together.
 _MARKS = ("app.json", "core-plugins.json")
+_FILES = frozenset((*_MARKS, "daily-notes.json", "templates.json"))
 
 
 class LinkFormat(StrEnum):
@@ -83,6 +84,15 @@ def read_obsidian(vault: Path) -> ObsidianSettings:
         read=frozenset(read),
         problems=tuple(problems),
     )
+
+
+def is_settings_file(path: str) -> bool:
+    """Whether a vault's settings may come from a file, or do so from now on.
+
+    path: below the vault.
+    """
+    folder, _, name = path.rpartition("/")
+    return folder.startswith(".") and "/" not in folder and name in _FILES
 
 
 def _settings_folder(vault: Path) -> str:

@@ -3,41 +3,80 @@
 import os
 import re
 import stat
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Sequence
 from pathlib import Path
 
 from vaultmem.model.delta import FileState, Snapshot
 from vaultmem.model.note import Problem
 from vaultmem.security.hidden import shown
 from vaultmem.vault.ignore import IgnoreRules
-from vaultmem.vault.paths import is_searched, name_from_disk
+from vaultmem.vault.paths import is_hidden, is_searched, name_from_disk
 
 # What no wikilink can hold, what is a path elsewhere, what steers a terminal.
 _ODD_NAME = re.compile(r"[\x00-\x1f\x7f\\#^|]|\[\[|\]\]")
 # The shortest limit of a system that notes are carried to (macOS), in bytes.
 _LONG_PATH = 1024
 
+# What stands in for a file that was not fetched: iCloud's, Nextcloud's, ownCloud's.
+_STAND_INS = (".{}.icloud", "{}.nextcloud", "{}.owncloud")
+# FILE_ATTRIBUTE_OFFLINE, _RECALL_ON_OPEN, _RECALL_ON_DATA_ACCESS (winnt.h); sys/stat.h of macOS.
+_RECALLED = 0x1000 | 0x40000 | 0x400000
+_SF_DATALESS = 0x40000000
+
 # SQLite's integers are signed; some network file systems use all 64 bits.
 _INODE_MASK = 0x7FFF_FFFF_FFFF_FFFF
 
 
-def scan(vault: Path, rules: IgnoreRules, *, max_note_bytes: int) -> Snapshot:
+def scan(
+    vault: Path,
+    rules: IgnoreRules,
+    *,
+    max_note_bytes: int,
+    only: Collection[str] | None = None,
+    time_is_up: Callable[[], bool] | None = None,
+    first: Sequence[str] = (),
+) -> Snapshot:
     """One walk. Dot folders, links and special files are left alone, and nothing raises.
 
     vault:          an absolute folder.
     max_note_bytes: a larger note is reported and not indexed.
+    only:           paths below the vault, as the disk spells them: nothing but these, and what is
+                    below them, is looked at.
+    time_is_up:     asked before each folder but the first two; then the rest is left unlisted.
+    first:          folders, as the disk spells them, whose turn it is: the rest of an earlier walk.
     A folder that cannot be listed becomes a problem and an entry of `Snapshot.unlisted`.
     """
     walk = _Walk(rules, max_note_bytes)
+    region: set[str] | None = None
     pending = [(str(vault), "", "")]
+    if only is not None:
+        pending, region = walk.places(str(vault), only)
+    listed: set[str] = set()
+    rest: tuple[str, ...] = ()
     while pending:
         folder, disk_prefix, prefix = pending.pop()
+        if disk_prefix in listed:
+            continue
+        # One besides the vault itself, or a walk after another would get nowhere.
+        if len(listed) > 1 and time_is_up is not None and time_is_up():
+            pending.append((folder, disk_prefix, prefix))
+            walk.unlisted += [prefix.rstrip("/") for *_, prefix in pending]
+            rest = tuple(disk.rstrip("/") for _, disk, _ in pending)
+            break
         pending += walk.folder(folder, disk_prefix, prefix)
+        if not listed and first:
+            pending += walk.folders(str(vault), first)
+        listed.add(disk_prefix)
     return Snapshot(
         notes=dict(sorted(walk.notes.items())),
         files=frozenset(walk.files),
         excluded=walk.excluded,
-        problems=tuple(sorted(walk.problems, key=lambda problem: problem.path)),
+        problems=tuple(sorted([*walk.problems, *walk.stand_ins()], key=lambda p: p.path)),
         unlisted=tuple(sorted(walk.unlisted)),
+        away=frozenset(walk.away - walk.notes.keys()),
+        region=None if region is None else frozenset(region),
+        rest=rest,
     )
 
 
@@ -52,15 +91,72 @@ class _Walk:
         self.excluded: dict[str, str] = {}
         self.problems: list[Problem] = []
         self.unlisted: list[str] = []
+        self.away: set[str] = set()
 
-    def folder(self, folder: str, disk_prefix: str, prefix: str) -> list[tuple[str, str, str]]:
-        """Take one folder in; returns the folders below it as (full, disk prefix, prefix)."""
+    def places(
+        self, vault: str, only: Collection[str]
+    ) -> tuple[list[tuple[str, str, str]], set[str]]:
+        """Look at single places. only: paths below the vault, as the disk spells them.
+
+        Returns the folders among them, to be walked, and the vault paths of all of them. Of a
+        place whose folder is gone, the folder is the place.
+        """
+        wanted: dict[str, set[str]] = {}  # folder as the disk spells it -> names, as the vault does
+        for path in only:
+            parts = path.split("/")
+            if path and not {"", ".", ".."}.intersection(parts) and not is_hidden(path):
+                reached = _reached(vault, parts[:-1])
+                if reached is not None:
+                    name = name_from_disk(parts[reached])
+                    wanted.setdefault("/".join(parts[:reached]), set()).add(name)
+        below: list[tuple[str, str, str]] = []
+        region: set[str] = set()
+        for folder, names in sorted(wanted.items()):
+            disk_prefix = folder + "/" if folder else ""
+            prefix = "".join(name_from_disk(part) + "/" for part in folder.split("/") if part)
+            names |= {form.format(name) for name in names for form in _STAND_INS}
+            region.update(prefix + name for name in names)
+            below += self.folder(os.path.join(vault, folder), disk_prefix, prefix, names)
+        return below, region
+
+    def folders(self, vault: str, given: Sequence[str]) -> list[tuple[str, str, str]]:
+        """Those of these folders that are there, as (full, disk prefix, prefix)."""
+        found: list[tuple[str, str, str]] = []
+        for path in given:
+            parts = path.split("/")
+            if _reached(vault, parts) == len(parts) and not is_hidden(path):
+                prefix = "".join(name_from_disk(part) + "/" for part in parts)
+                found.append((os.path.join(vault, path), path + "/", prefix))
+        return found
+
+    def stand_ins(self) -> list[Problem]:
+        """What is to be said of notes whose text is elsewhere: a line for each folder."""
+        folders = Counter(path.rpartition("/")[0] for path in self.away - self.notes.keys())
+        return [
+            Problem(
+                folder or ".",
+                0,
+                "not-here",
+                f"{count:,} of its notes are not on this device, only a sync service's stand-ins "
+                "for them. What was indexed of them is kept; download them to have the rest.",
+            )
+            for folder, count in sorted(folders.items())
+        ]
+
+    def folder(
+        self, folder: str, disk_prefix: str, prefix: str, names: Container[str] | None = None
+    ) -> list[tuple[str, str, str]]:
+        """Take one folder in; returns the folders below it as (full, disk prefix, prefix).
+
+        names: of what to look at in it, as the vault spells them; None for everything.
+        """
         below: list[tuple[str, str, str]] = []
         try:
             with os.scandir(folder) as listing:
+                chosen = [e for e in listing if names is None or name_from_disk(e.name) in names]
                 # Sorted, so that two spellings of one name always meet in the same order.
                 # The composed spelling comes first: it is the one that a vault path has.
-                entries = sorted(listing, key=lambda entry: (not _composed(entry.name), entry.name))
+                entries = sorted(chosen, key=lambda entry: (not _composed(entry.name), entry.name))
         except OSError as error:
             self.unlisted.append(prefix.rstrip("/"))
             self._report(
@@ -72,6 +168,7 @@ class _Walk:
             # (What is a path on Windows, `..\\x`, is no hidden file, and Windows has none such.)
             # What an office program locks a file with is no file either.
             if name.startswith((".", "~$")) and not name.startswith("..\\"):
+                self._stand_in(name, prefix)
                 continue
             try:
                 if entry.is_symlink() or _is_junction(entry):
@@ -101,6 +198,7 @@ class _Walk:
         path = prefix + name
         if not is_searched(name):
             self.files.add(path)
+            self._stand_in(name, prefix)
             return
         if path in self.notes or path in self.excluded:
             path = self._second(path, disk_prefix + entry.name)
@@ -122,6 +220,9 @@ class _Walk:
                 )
             return
         state = entry.stat(follow_symlinks=False)
+        if _is_dataless(state):
+            self.away.add(path)
+            return
         if state.st_size > self.max_note_bytes:
             self.files.add(path)
             self.excluded[path] = "setting scan.max_note_bytes"
@@ -139,6 +240,18 @@ class _Walk:
             state.st_ino & _INODE_MASK,
             disk_prefix + entry.name,
         )
+
+    def _stand_in(self, name: str, prefix: str) -> None:
+        """Take note of what a sync service leaves in place of a note that is elsewhere."""
+        for form in _STAND_INS:
+            before, after = form.split("{}")
+            if name.startswith(before) and name.endswith(after):
+                real = name[len(before) : -len(after)]
+                break
+        else:
+            return
+        if is_searched(real) and (spelt := self._spelling(real, prefix)) is not None:
+            self.away.add(prefix + spelt)
 
     def _second(self, path: str, disk_path: str) -> str:
         """The path of a file whose own spelling of it another file has, on other systems the same.
@@ -197,6 +310,29 @@ def _why_odd(sign: str) -> str:
     if sign == "\\":
         return "which parts folders on Windows"
     return "which no link can hold" if sign.isprintable() else "which is no part of a name"
+
+
+def _reached(vault: str, folders: Sequence[str]) -> int | None:
+    """How many of these folders, one below the other, are there; None where one is a link."""
+    path = vault
+    for count, name in enumerate(folders):
+        path = os.path.join(path, name)
+        try:
+            mode = os.lstat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return count
+        except (OSError, ValueError):
+            return len(folders)  # listing it says what is wrong
+        if not stat.S_ISDIR(mode):
+            return None if stat.S_ISLNK(mode) else count
+    return len(folders)
+
+
+def _is_dataless(state: os.stat_result) -> bool:
+    """Whether reading the file would make its sync service fetch it first."""
+    attributes = getattr(state, "st_file_attributes", 0)  # Windows: OneDrive, iCloud, Dropbox
+    flags = getattr(state, "st_flags", 0)  # macOS: the same, since they are file providers
+    return bool(attributes & _RECALLED or flags & _SF_DATALESS)
 
 
 def _composed(name: str) -> bool:

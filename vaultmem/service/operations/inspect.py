@@ -14,8 +14,8 @@ from vaultmem.security.hidden import shown
 from vaultmem.service.application import Memory
 from vaultmem.service.embedders import answering_space
 from vaultmem.service.find_note import find_note, refuse_traversal, refuse_unfit
+from vaultmem.service.indexing import look
 from vaultmem.service.mending import mended
-from vaultmem.service.operations.index import look
 from vaultmem.vault.paths import is_hidden, is_searched, vault_path
 
 

@@ -9,7 +9,7 @@ from vaultmem.service.application import Memory
 from vaultmem.service.find_note import find_note
 from vaultmem.service.mending import mended
 from vaultmem.service.note_text import read_note, shown_text
-from vaultmem.service.refresh import make_ready
+from vaultmem.service.refresh import gone_files, make_ready
 from vaultmem.vault.read import Door
 
 MAX_LINE_CHARS = 300
@@ -111,17 +111,31 @@ def links_of(lookup: Lookup, note: FoundNote) -> tuple[LinkOut, ...]:
 def backlinks_of(lookup: Lookup, door: Door, path: str, memory: Memory) -> tuple[Backlink, ...]:
     """Lines of other notes that link to `path`, with their text as it stands now.
 
-    MAX_LINKS at most.
+    MAX_LINKS at most. What stands in a note that is gone is no backlink.
     """
     backlinks: list[Backlink] = []
-    lines: list[str] = []
+    lines: list[str] | None = []
     at: str | None = None
     for source, line, arrow_from in lookup.links_to(path)[:MAX_LINKS]:
         if source != at:
-            at, lines = source, lines_of(memory, lookup, door, source)
+            at, lines = source, _lines_now(memory, lookup, door, source)
+        if lines is None:
+            continue
         text = lines[line - 1].strip()[:MAX_LINE_CHARS] if line <= len(lines) else ""
         backlinks.append(Backlink(source, line, shown(text), arrow_from))
     return tuple(backlinks)
+
+
+def _lines_now(memory: Memory, lookup: Lookup, door: Door, path: str) -> list[str] | None:
+    """A note's lines as they stand now; None where it is gone, and none where it is unreadable."""
+    note = lookup.note_at(path)
+    if note is None:
+        return []
+    data = read_note(memory, door, note)
+    if isinstance(data, bytes):
+        return shown_text(memory, note, data).split("\n")
+    absent = data.code == "missing" and gone_files(memory, [note.disk_path])
+    return None if absent else []
 
 
 def lines_of(memory: Memory, lookup: Lookup, door: Door, path: str) -> list[str]:

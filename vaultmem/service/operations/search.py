@@ -1,13 +1,13 @@
 """search: query -> candidates per channel -> fusion -> evidence -> hits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from vaultmem.index.rows import FoundChunk, FoundNote
 from vaultmem.index.store import damaged
 from vaultmem.model.errors import UsageError
 from vaultmem.model.hit import Hit
-from vaultmem.model.query import Filters, Mode
+from vaultmem.model.query import Filters, Mode, Query
 from vaultmem.retrieval.fusion import WEIGHTS, Fusion
 from vaultmem.retrieval.query import parse_day, parse_query
 from vaultmem.retrieval.search import Means, Ranked, Ranking, ranked_passages
@@ -18,11 +18,11 @@ from vaultmem.service.find_note import refuse_outside
 from vaultmem.service.meaning import open_meaning
 from vaultmem.service.mending import mended
 from vaultmem.service.note_text import is_indexed, read_note, shown_text
-from vaultmem.service.refresh import make_ready
+from vaultmem.service.refresh import gone_files, make_ready, renew
 from vaultmem.service.uri import obsidian_uri
 from vaultmem.vault.chunk import is_passage
 from vaultmem.vault.items import EPISODE
-from vaultmem.vault.read import Door
+from vaultmem.vault.read import Door, Unread
 
 MAX_LIMIT = 1000
 
@@ -81,14 +81,56 @@ def search(memory: Memory, request: SearchRequest) -> SearchReply:
     query = parse_query(request.query, filters)
     by_meaning = mode is not Mode.KEYWORD and bool(query.asked) and "vector" not in request.without
     degraded += make_ready(memory, vectors=by_meaning)
+    asked = _Asked(request, query, mode, limit, by_meaning=by_meaning)
+    answer = _answer(memory, asked)
+    if answer.changed or answer.gone:
+        # What ranked them is not what their files say any more.
+        renew(memory, answer.changed, answer.gone)
+        more = min(limit + len(answer.gone), MAX_LIMIT)
+        answer = _answer(memory, replace(asked, limit=more))
+    return SearchReply(
+        request.query,
+        answer.mode.value,
+        degraded + answer.degraded + answer.ranking.degraded,
+        answer.ranking.repaired,
+        answer.hits[:limit],
+        answer.ranking.left_out,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request that has been understood."""
+
+    request: SearchRequest
+    query: Query
+    mode: Mode
+    limit: int
+    by_meaning: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What the index says, held against the files."""
+
+    mode: Mode  # what was used
+    degraded: tuple[str, ...]
+    ranking: Ranking
+    hits: tuple[Hit, ...]
+    changed: tuple[str, ...]  # files of hits that are not as they were indexed, as on disk
+    gone: tuple[str, ...]  # files of what would have been hits
+
+
+def _answer(memory: Memory, asked: _Asked) -> _Answer:
+    request, query, mode = asked.request, asked.query, asked.mode
+    degraded: tuple[str, ...] = ()
     with memory.guarded():
         lookup = memory.lookup()
         meaning = None
-        if by_meaning:
-            meaning, reasons = open_meaning(
+        if asked.by_meaning:
+            meaning, degraded = open_meaning(
                 memory, lookup, query.asked, alone=mode is Mode.SEMANTIC
             )
-            degraded += reasons
             if meaning is None:
                 mode = Mode.KEYWORD
         if request.mode == Mode.GRAPH:
@@ -100,18 +142,12 @@ def search(memory: Memory, request: SearchRequest) -> SearchReply:
             without=frozenset(request.without),
             fusion=Fusion(memory.settings["search.fusion"]),
         )
-        ranking = ranked_passages(query, lookup, means, limit=limit, passages=request.passages)
+        ranking = ranked_passages(
+            query, lookup, means, limit=asked.limit, passages=request.passages
+        )
         chunks = lookup.chunks(ranked.chunk for ranked in ranking.hits)
         notes = lookup.found_notes({ranked.note for ranked in ranking.hits})
-    hits = _hits(memory, ranking, chunks, notes)
-    return SearchReply(
-        request.query,
-        mode.value,
-        degraded + ranking.degraded,
-        ranking.repaired,
-        hits,
-        ranking.left_out,
-    )
+    return _held_against_files(memory, mode, degraded, ranking, chunks, notes)
 
 
 def _limit(memory: Memory, request: SearchRequest) -> int:
@@ -150,21 +186,34 @@ def _day(name: str, text: str | None, *, last: bool) -> date | None:
     return day
 
 
-def _hits(
+def _held_against_files(
     memory: Memory,
+    mode: Mode,
+    degraded: tuple[str, ...],
     ranking: Ranking,
     chunks: dict[int, FoundChunk],
     notes: dict[int, FoundNote],
-) -> tuple[Hit, ...]:
+) -> _Answer:
+    """The hits with the text that their files hold now, without those whose file is gone."""
     texts: dict[int, str | None] = {}
-    hits: list[Hit] = []
+    changed: list[str] = []
+    missing: list[str] = []
     with Door(memory.vault) as door:
-        for ranked in ranking.hits:
-            note, chunk = notes[ranked.note], chunks[ranked.chunk]
-            if note.id not in texts:
-                texts[note.id] = _current_text(memory, door, note)
-            hits.append(_hit(memory, ranking, ranked, note, chunk, texts[note.id]))
-    return tuple(hits)
+        for note in dict.fromkeys(notes[ranked.note] for ranked in ranking.hits):
+            data = read_note(memory, door, note)
+            if isinstance(data, bytes) and is_indexed(note, data):
+                texts[note.id] = shown_text(memory, note, data)
+                continue
+            texts[note.id] = None
+            absent = isinstance(data, Unread) and data.code == "missing"
+            (missing if absent else changed).append(note.disk_path)
+    gone = gone_files(memory, missing)
+    hits = tuple(
+        _hit(memory, ranking, ranked, notes[ranked.note], chunks[ranked.chunk], texts[ranked.note])
+        for ranked in ranking.hits
+        if notes[ranked.note].disk_path not in gone
+    )
+    return _Answer(mode, degraded, ranking, hits, tuple(changed), tuple(sorted(gone)))
 
 
 def _kind_and_day(note: FoundNote, chunk: FoundChunk, filters: Filters) -> tuple[str, str | None]:
@@ -184,14 +233,6 @@ def _kind_and_day(note: FoundNote, chunk: FoundChunk, filters: Filters) -> tuple
         return note.kind, note.date
     kind, day = chunk.items[0]
     return kind, day or note.date
-
-
-def _current_text(memory: Memory, door: Door, note: FoundNote) -> str | None:
-    """The note's text if its file is still the one that was indexed."""
-    data = read_note(memory, door, note)
-    if not isinstance(data, bytes) or not is_indexed(note, data):
-        return None
-    return shown_text(memory, note, data)
 
 
 def _hit(

@@ -2,20 +2,23 @@
 
 from dataclasses import dataclass
 
+from vaultmem.index.lock import is_watched
 from vaultmem.index.store import Sidecar
 from vaultmem.index.update import stored_files
 from vaultmem.index.vectors import PassageVectors
+from vaultmem.index.watch_state import watch_state
 from vaultmem.model.errors import (
     SidecarDamaged,
     SidecarUnavailable,
     VaultEmpty,
     VaultUnreadable,
 )
+from vaultmem.model.watch_state import WatchState
 from vaultmem.service.application import Memory
 from vaultmem.service.doctor import Check, run_checks
 from vaultmem.service.embedders import answering_space, vector_extension_live
+from vaultmem.service.indexing import look
 from vaultmem.service.mending import mended
-from vaultmem.service.operations.index import look
 from vaultmem.service.settings import SETTINGS
 from vaultmem.vault.delta import count_waiting
 
@@ -64,7 +67,11 @@ class StatusReply:
     fresh: bool  # the vault looks as it did when it was indexed
     waiting: int  # notes that look different
     last_indexed: str | None  # UTC; when the index last took something in
-    watching: bool
+    watching: bool  # a process keeps the index up to date
+    watcher: (
+        WatchState | None
+    )  # what it says of itself; None when it says nothing, or there is none
+    missing: int  # notes that are gone, and kept until that is certain
     checks: tuple[Check, ...]
     settings: tuple[SettingValue, ...]
 
@@ -91,6 +98,7 @@ def _status(memory: Memory, request: StatusRequest, checks: tuple[Check, ...]) -
         lookup = memory.lookup() if sidecar is not None else None
         waiting = waiting_notes(memory)
         vectors = _vector_state(memory, sidecar)
+        watcher = watch_state(memory.folder)
         return StatusReply(
             vault=str(memory.vault),
             sidecar=str(memory.folder / SIDECAR_NAME),
@@ -103,7 +111,9 @@ def _status(memory: Memory, request: StatusRequest, checks: tuple[Check, ...]) -
             fresh=lookup is not None and waiting == 0,
             waiting=max(waiting, 0),
             last_indexed=sidecar.meta("last_indexed") if sidecar is not None else None,
-            watching=False,
+            watching=is_watched(memory.folder),
+            watcher=watcher,
+            missing=watcher.missing if watcher is not None else 0,
             checks=checks,
             settings=_settings(memory) if request.settings else (),
         )
@@ -124,9 +134,23 @@ def _vector_state(memory: Memory, sidecar: Sidecar | None) -> VectorState | None
 def _no_status(memory: Memory, checks: tuple[Check, ...]) -> StatusReply:
     from vaultmem.index.store import SIDECAR_NAME
 
-    sidecar = str(memory.folder / SIDECAR_NAME)
     return StatusReply(
-        str(memory.vault), sidecar, 0, 0, 0, 0, None, 0, False, 0, None, False, checks, ()
+        vault=str(memory.vault),
+        sidecar=str(memory.folder / SIDECAR_NAME),
+        notes=0,
+        canvases=0,
+        chunks=0,
+        vectors=0,
+        embedder=None,
+        problems=0,
+        fresh=False,
+        waiting=0,
+        last_indexed=None,
+        watching=is_watched(memory.folder),
+        watcher=watch_state(memory.folder),
+        missing=0,
+        checks=checks,
+        settings=(),
     )
 
 

@@ -1,0 +1,149 @@
+"""Changes below a vault as the system reports them: paths that may have changed, and no more.
+
+What has become of them is for the disk to say: events come late, twice, out of order or not at all,
+and editors save in ways that look like deletion.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vaultmem.vault.paths import is_hidden
+
+if TYPE_CHECKING:
+    from watchdog.events import FileSystemEvent
+    from watchdog.observers.api import BaseObserver
+
+# What editors and sync services leave for a moment: never a note, and no reason to look.
+_PASSING = ("~", ".tmp", ".swp", ".swx", ".part", ".crdownload", "4913")
+
+
+class FolderWatch:
+    """Hears of changes below one folder, until it is closed."""
+
+    def __init__(
+        self,
+        vault: Path,
+        *,
+        changed: Callable[[str], None],
+        lost: Callable[[], None],
+        settings: Callable[[], None],
+        is_settings: Callable[[str], bool],
+    ) -> None:
+        """Begin to listen. The callbacks are called from threads of their own.
+
+        changed:     a path below the vault, as the disk spells it, "" for the vault itself.
+        lost:        changes went by unheard.
+        settings:    one of the files that settings come from may have changed.
+        is_settings: whether a path below the vault is one.
+        Raises OSError where the system reports no changes here.
+        """
+        from watchdog.events import (
+            DirCreatedEvent,
+            DirDeletedEvent,
+            DirMovedEvent,
+            FileClosedEvent,
+            FileCreatedEvent,
+            FileDeletedEvent,
+            FileModifiedEvent,
+            FileMovedEvent,
+            FileSystemEventHandler,
+        )
+        from watchdog.observers import Observer
+
+        self._root = os.path.join(os.fspath(vault), "")
+        self._changed, self._settings = changed, settings
+        self._is_settings = is_settings
+        heard = self._heard
+
+        class Handler(FileSystemEventHandler):
+            def dispatch(self, event: "FileSystemEvent") -> None:
+                heard(event)
+
+        _hasten_moves()
+        self._overflow = _Overflow(lost)
+        self._logger = logging.getLogger("watchdog")
+        self._logger.addHandler(self._overflow)
+        self._logger.propagate = False
+        self._observer: BaseObserver = Observer()
+        self._observer.schedule(
+            Handler(),
+            os.fspath(vault),
+            recursive=True,
+            # Not opening and reading, which is what we do ourselves all the time.
+            event_filter=[
+                *(FileCreatedEvent, FileModifiedEvent, FileClosedEvent),
+                *(FileMovedEvent, FileDeletedEvent),
+                *(DirCreatedEvent, DirMovedEvent, DirDeletedEvent),
+            ],
+        )
+        try:
+            self._observer.start()
+        except BaseException:
+            self._logger.removeHandler(self._overflow)
+            raise
+
+    def hears(self) -> bool:
+        """Whether it still does: it ends when the vault's folder goes away."""
+        return self._observer.is_alive() and all(
+            emitter.is_alive() for emitter in self._observer.emitters
+        )
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._observer.stop()
+        self._observer.join(5.0)
+        self._logger.removeHandler(self._overflow)
+
+    def _heard(self, event: "FileSystemEvent") -> None:
+        for path in (event.src_path, event.dest_path):
+            below = self._below(os.fsdecode(path)) if path else None
+            if below is None:
+                continue
+            if self._is_settings(below):
+                self._settings()
+            elif not is_hidden(below) and not below.endswith(_PASSING):
+                self._changed(below)
+            elif below.endswith(".icloud"):
+                self._changed(_real_name(below))
+
+    def _below(self, path: str) -> str | None:
+        """A path as seen from the vault; None for one that is not below it."""
+        if path + os.sep == self._root or path == self._root:
+            return ""
+        if not path.startswith(self._root):
+            return None
+        below = path[len(self._root) :]
+        return below.replace(os.sep, "/") if os.sep != "/" else below
+
+
+def _real_name(stand_in: str) -> str:
+    """The file that iCloud's `.Note.md.icloud` stands in for."""
+    folder, slash, name = stand_in.rpartition("/")
+    return folder + slash + name[1 : -len(".icloud")]
+
+
+class _Overflow(logging.Handler):
+    """watchdog reports lost events in its log alone; nothing of the log goes anywhere else."""
+
+    def __init__(self, lost: Callable[[], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._lost = lost
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lost()
+
+
+def _hasten_moves() -> None:
+    """Have the two halves of a move wait less for each other.
+
+    The system reports them together. watchdog holds back a first half for half a second, and all
+    that comes behind it, so that every editor that saves by renaming would be heard late.
+    """
+    try:
+        from watchdog.observers.inotify_move_event_grouper import InotifyMoveEventGrouper
+    except ImportError:
+        return  # another system, or another version: heard late, and heard all the same
+    InotifyMoveEventGrouper.delay = 0.05
