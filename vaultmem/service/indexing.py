@@ -2,8 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import NamedTuple
@@ -118,7 +118,7 @@ class Taken:
     reused: int  # passages of changed notes that stayed as they were
     left: int = 0  # notes that differ, and that time did not suffice for
     cut_short: bool = False  # time did not suffice to look everywhere
-    missing: frozenset[str] = frozenset()  # gone, and kept for now
+    missing: Mapping[str, str] = field(default_factory=dict)  # gone, and kept: path -> as on disk
 
     @property
     def changed_something(self) -> bool:
@@ -600,7 +600,7 @@ class _Run:
         self,
         delta: Delta,
         indexed: Sequence[tuple[str, str]],
-        missing: frozenset[str],
+        missing: Collection[str],
         *,
         left: int = 0,
     ) -> Taken:
@@ -636,5 +636,5 @@ class _Run:
             self.reused,
             left=left,
             cut_short=self.snapshot.cut_short,
-            missing=missing,
+            missing={path: self.stored[path].state.disk_path for path in missing},
         )

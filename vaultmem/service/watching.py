@@ -6,7 +6,7 @@ after sleep and every now and then finds what no event told of.
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -49,6 +49,8 @@ LOOKING_SHARE = 0.02
 
 # A note that is gone is believed to be after so long, and a second look at everything.
 GONE_SECONDS = 60.0
+# So many of them are looked for with every change, since it may be one of them that was moved.
+MOST_SOUGHT = 100
 # A file that was emptied is more likely half written.
 EMPTIED_SECONDS = 1.5
 # How soon something that failed is tried again: seconds.
@@ -166,6 +168,7 @@ class Watcher:
         self._causes: set[str] = set()
         self._in_hand = 0  # marks that are being taken in
         self._missing: dict[str, float] = {}  # note -> when it was first seen to be gone
+        self._missing_as: dict[str, str] = {}  # ... and its path as the disk spelt it
         self._memory = open_memory(
             load(), clock=self._clock, progress=Progress(self._report_unless_stopped)
         )
@@ -337,7 +340,7 @@ class Watcher:
         except OSError:
             root = None
         hears = self._listening is not None and self._listening.hears()
-        if root == self._root and (hears or self._deaf or root is None):
+        if root == self._root and (hears or (self._deaf and not self._listening) or root is None):
             return
         first = self._root is None and self._listening is None
         self._root = root
@@ -353,7 +356,7 @@ class Watcher:
                     settings=self._mark_settings,
                     is_settings=lambda path: path == CONFIG_PATH or is_settings_file(path),
                 )
-                self._deaf = ""
+                self._deaf = self._listening.unheard()
             except OSError as error:
                 self._deaf = (
                     f"The system reports no changes in {vault} ({error.strerror}); it is looked "
@@ -401,6 +404,8 @@ class Watcher:
             return
         if self._state.state is not Watching.WATCHING:
             only = None  # what was missed meanwhile, nothing tells
+        if only is not None and len(self._missing_as) <= MOST_SOUGHT:
+            only |= frozenset(self._missing_as.values())  # what is new may be one of them, moved
         self._publish()
         began, missing = self._clock.elapsed(), len(self._missing)
         bounds = Bounds(confirmed=lambda absent: self._confirmed(absent, everywhere=only is None))
@@ -464,15 +469,16 @@ class Watcher:
             return frozenset()
         return frozenset(path for path in absent if now - self._missing[path] >= GONE_SECONDS)
 
-    def _tell_apart(self, missing: frozenset[str], only: frozenset[str] | None) -> None:
+    def _tell_apart(self, missing: Mapping[str, str], only: frozenset[str] | None) -> None:
         """Remember since when notes are gone, and forget it of those that are back."""
         if only is None:
-            self._missing = {path: self._missing[path] for path in missing}
-            return
-        looked_at = {vault_path(path) for path in only}
-        back = [p for p in self._missing if p not in missing and within(p, looked_at)]
-        for path in back:
-            del self._missing[path]
+            stays = set(missing)
+        else:
+            looked_at = {vault_path(path) for path in only}
+            stays = {p for p in self._missing if p in missing or not within(p, looked_at)}
+        self._missing = {path: since for path, since in self._missing.items() if path in stays}
+        known_as = {**self._missing_as, **missing}
+        self._missing_as = {path: known_as[path] for path in self._missing if path in known_as}
 
     def _looked_at_everything(self, taken: Taken, now: float, cost: float) -> None:
         if self._state.state is Watching.UNREACHABLE:

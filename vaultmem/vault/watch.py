@@ -6,7 +6,9 @@ and editors save in ways that look like deletion.
 
 import logging
 import os
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,6 +93,24 @@ class FolderWatch:
             emitter.is_alive() for emitter in self._observer.emitters
         )
 
+    def unheard(self) -> str:
+        """Why changes in a part of the vault go unheard, in a sentence; "" where none does.
+
+        The system watches folders in a limited number, which all programs of a person share, and
+        watchdog passes over those beyond it without a word.
+        """
+        if sys.platform != "linux":
+            return ""
+        for _ in range(2):  # a folder may come while they are counted
+            watched, folders = _watched_folders(), _count_folders(self._root)
+            if watched >= folders:
+                return ""
+        return (
+            f"The system reports changes in {watched:,} of {folders:,} folders only, which is all "
+            "that fs.inotify.max_user_watches leaves; the vault is looked at from time to time "
+            "instead."
+        )
+
     def close(self) -> None:
         """Listen no more."""
         self._observer.stop()
@@ -117,6 +137,22 @@ class FolderWatch:
             return None
         below = path[len(self._root) :]
         return below.replace(os.sep, "/") if os.sep != "/" else below
+
+
+def _watched_folders() -> int:
+    """How many folders this process has the system watch (Linux; see proc(5), fdinfo)."""
+    watched = 0
+    for name in os.listdir("/proc/self/fdinfo"):
+        with suppress(OSError):  # closed meanwhile
+            descriptor = os.open(f"/proc/self/fdinfo/{name}", os.O_RDONLY)
+            with os.fdopen(descriptor) as lines:
+                watched += sum(line.startswith("inotify wd:") for line in lines)
+    return watched
+
+
+def _count_folders(root: str) -> int:
+    """Folders at and below one, as far as they can be listed."""
+    return sum(1 for _ in os.walk(root))
 
 
 def _real_name(stand_in: str) -> str:
