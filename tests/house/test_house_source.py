@@ -24,10 +24,10 @@ def test_there_is_source_to_judge() -> None:
 # Files are opened, made and removed in few places
 
 # (module -> calls): vault/read.py reads notes, vault/watch.py what the system says of this process;
-# minilm.py, multilingual.py and wordpiece.py their models, security/rulebook.py its rules; the others
-# write the sidecar, the cache of embeddings and its copy, what a person allowed, how far a watcher is,
-# the file that starts it at login, the demonstration's copy and the doctor's probe. The command line
-# opens the null device when its reader has gone.
+# minilm.py, multilingual.py and wordpiece.py their models, security/rulebook.py its rules; the
+# others write the sidecar, the cache of embeddings and its copy, what a person allowed, how far a
+# watcher is, the file that starts it at login, the demonstration's copy and the doctor's probe. The
+# command line opens the null device when its reader has gone.
 TOUCHING_FILES = {
     "vault/read.py": {"os.open"},
     "vault/watch.py": {"os.open"},
