@@ -62,7 +62,8 @@ def test_health_checks_of_a_sound_vault_all_pass(indexed: Open) -> None:
     memory = indexed({"a.md": "kiln"})
     checks = status(memory, StatusRequest(checks=True)).checks
     assert {check.id for check in checks} == {
-        "python", "sqlite", "secrets", "vault", "cache-folder", "sidecar", "fresh", "embedder",
+        "python", "sqlite", "secrets", "vault", "cache-folder", "sidecar", "fresh", "watch",
+        "embedder",
         "vectors", "vector-search", "problems",
     }  # fmt: skip
     assert [check for check in checks if not check.ok] == []

@@ -488,7 +488,7 @@ def test_doctor_gives_each_check_a_stable_id_and_a_failing_one_a_fix(sample: Com
     checks = sample.reply("doctor")["checks"]
     ids = [check["id"] for check in checks]
     assert ids == [
-        *("python", "sqlite", "secrets", "vault", "cache-folder", "sidecar", "fresh"),
+        *("python", "sqlite", "secrets", "vault", "cache-folder", "sidecar", "fresh", "watch"),
         *("embedder", "vectors", "vector-search", "problems"),
     ]
     assert [check["id"] for check in checks if check["ok"] == bool(check["fix"])] == []

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vaultmem.embedding.cache import extension_version
+from vaultmem.index.lock import is_watched
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.store import driver, sidecar_errors
+from vaultmem.index.watch_state import says_it_is_fresh, watch_state
 from vaultmem.model.errors import EmbedderUnavailable, SidecarDamaged, VaultmemError
+from vaultmem.model.watch_state import Watching
 from vaultmem.security.engine import engine_name
 from vaultmem.service.application import Memory
 from vaultmem.service.embedders import (
@@ -45,6 +48,7 @@ def run_checks(memory: Memory) -> tuple[Check, ...]:
         _cache_folder,
         _sidecar,
         _fresh,
+        _watch,
         _embedder,
         _vectors,
         _vector_search,
@@ -144,6 +148,32 @@ def _fresh(memory: Memory) -> Check:
     if waiting:
         return Check("fresh", False, f"{waiting:,} notes have changed", "Run `vaultmem index`.")
     return Check("fresh", True, "The index is up to date", "")
+
+
+def _watch(memory: Memory) -> Check:
+    state = watch_state(memory.folder)
+    if state is None:
+        if is_watched(memory.folder):
+            fix = "Start `vaultmem watch` again; it may be another version's."
+            return Check("watch", False, "A watcher runs, and says nothing of itself", fix)
+        detail = "No watcher runs; the vault is looked at before each answer instead"
+        return Check("watch", True, detail, "")
+    since = f"A watcher runs since {state.since} (process {state.pid})"
+    if state.problem:
+        return Check("watch", False, f"{since}: {state.problem}", "")
+    if not state.events:
+        return Check(
+            "watch",
+            False,
+            f"{since}, and is not told of all changes; it looks from time to time",
+            "On Linux, raise fs.inotify.max_user_watches; on a network drive nothing helps.",
+        )
+    if not says_it_is_fresh(state, memory.fingerprint, memory.clock.now_ns()):
+        if state.state is not Watching.WATCHING:
+            return Check("watch", True, f"{since} and is {state.state.value}", "")
+        fix = "Start it again."
+        return Check("watch", False, f"{since}, by other rules than today's, or is stuck", fix)
+    return Check("watch", True, since, "")
 
 
 def _embedder(memory: Memory) -> Check:
