@@ -25,6 +25,7 @@ from vaultmem.embedding.cache import (
     open_cache,
 )
 from vaultmem.embedding.embedder import Space
+from vaultmem.embedding.journal_mode import Wish
 from vaultmem.embedding.quantise import quantise
 from vaultmem.index.store import sidecar_errors
 from vaultmem.model.errors import DiskFull, SidecarDamaged, SidecarUnavailable
@@ -823,14 +824,15 @@ def contents(cache: EmbeddingCache) -> list[object]:
     return [cache.query(statement, ()) for statement in asked]
 
 
+@pytest.mark.parametrize("journal", ["wal", "delete"])
 @pytest.mark.parametrize("write", WRITES)
 def test_a_full_disk_is_named_keeps_what_was_there_and_is_got_over(
-    write: str, tmp_path: Path
+    write: str, journal: Wish, tmp_path: Path
 ) -> None:
     """However much of the change there was room for."""
     act = WRITES[write]
     with narrow_disk() as disk:
-        cache = open_cache(tmp_path, create=True)
+        cache = open_cache(tmp_path, create=True, journal=journal)
         assert cache is not None
         space = cache.add(SPACE, RULES)
         cache.put(space.id, rows(range(300)))
@@ -848,7 +850,8 @@ def test_a_full_disk_is_named_keeps_what_was_there_and_is_got_over(
             finally:
                 disk.room = None
             assert contents(cache) == before
-        assert failed == disk.refused > 0
+        # Without a log there may be no room either to undo what was written by then.
+        assert 0 < failed <= disk.refused <= 2 * failed
         assert contents(cache) != before
         assert cache.query("PRAGMA integrity_check", ()) == [("ok",)]
         cache.close()

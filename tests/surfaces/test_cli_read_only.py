@@ -197,6 +197,137 @@ def test_a_log_that_a_killed_process_left_is_read_where_nothing_can_be_written(
     assert digests(notes.cache) == before
 
 
+WITHOUT_A_LOG = {"VAULTMEM_SIDECAR_JOURNAL": "delete"}
+
+
+@WAYS
+def test_a_cache_without_a_log_that_cannot_be_written_answers_as_before_and_writing_says_why(
+    way: str, notes: CommandLine, request: pytest.FixtureRequest
+) -> None:
+    notes.run("index", environment=WITHOUT_A_LOG)
+    expected = [notes.run(*a, "--json", environment=WITHOUT_A_LOG) for a in ASKING.values()]
+    obey = make_read_only(way, notes.cache, request)
+    before = listing(notes.cache)
+    assert [
+        notes.run(*asked, "--json", environment=WITHOUT_A_LOG, preexec_fn=obey)
+        for asked in ASKING.values()
+    ] == expected
+    for asked in WRITING:
+        ended = notes.run(*asked, environment=WITHOUT_A_LOG, preexec_fn=obey)
+        assert_one_line_error(ended, 10, str(notes.cache), "--cache-dir")
+    assert listing(notes.cache) == before
+
+
+@WAYS
+def test_a_cache_with_a_log_is_read_without_one_where_nothing_can_be_written(
+    way: str, notes: CommandLine, request: pytest.FixtureRequest
+) -> None:
+    notes.run("index")
+    expected = notes.run("search", "ferry", "--json")
+    obey = make_read_only(way, notes.cache, request)
+    before = listing(notes.cache)
+    asked = notes.run("search", "ferry", "--json", environment=WITHOUT_A_LOG, preexec_fn=obey)
+    assert asked == expected
+    assert listing(notes.cache) == before
+
+
+@WAYS
+def test_a_log_that_is_not_safe_is_not_read_where_nothing_can_be_written(
+    way: str, notes: CommandLine, request: pytest.FixtureRequest
+) -> None:
+    notes.run("index")
+    leave_a_log(notes)
+    obey = make_read_only(way, notes.cache, request)
+    before = digests(notes.cache)
+    ended = notes.run("search", "ferry", environment=WITHOUT_A_LOG, preexec_fn=obey)
+    assert_one_line_error(ended, 10, str(notes.cache), "--cache-dir")
+    assert digests(notes.cache) == before
+
+
+OPEN_THE_CACHE = """
+import sys
+from pathlib import Path
+from vaultmem.embedding.cache import Row, open_cache
+from vaultmem.embedding.embedder import Space
+folder, journal, create = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "create"
+cache = open_cache(folder, create=create, journal=journal)
+if create:
+    space = cache.add(Space("maker", "model", "digest", 4, "", ""), "rules")
+    cache.put(space.id, [Row(bytes(16), b"abcd", None)])
+print(cache and len(list(cache.rows(1, 0))), flush=True)
+import os
+os._exit(0)  # as a killed process does: what is in the log stays there
+"""
+
+
+@WAYS
+@pytest.mark.parametrize(("first", "there"), [("wal", "None"), ("delete", "1")])
+def test_vectors_in_a_log_that_is_not_safe_are_not_read_where_nothing_can_be_written(
+    first: str, there: str, way: str, notes: CommandLine, request: pytest.FixtureRequest
+) -> None:
+    notes.cache.mkdir()
+
+    def opened(journal: str, how: str, obey: Callable[[], None] | None = None) -> str:
+        ended = subprocess.run(
+            [sys.executable, "-c", OPEN_THE_CACHE, str(notes.cache), journal, how],
+            env=notes.environment(),
+            preexec_fn=obey,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return ended.stdout.strip()
+
+    assert opened(first, "create") == "1"
+    (notes.cache / "embeddings.db-shm").unlink(missing_ok=True)
+    obey = make_read_only(way, notes.cache, request)
+    before = digests(notes.cache)
+    assert opened("delete", "read", obey) == there
+    assert digests(notes.cache) == before
+
+
+def leave_half_a_commit(command_line: CommandLine) -> None:
+    """Change the sidecar in a process that dies when half of a commit is in the file."""
+    (sidecar,) = command_line.cache.rglob("index.db")
+    dying = (
+        "import os, sys, apsw\n"
+        "connection = apsw.Connection(sys.argv[1])\n"
+        "connection.execute('PRAGMA cache_size = 1').fetchall()\n"
+        "connection.execute('PRAGMA cache_spill = 1').fetchall()\n"
+        "connection.execute('BEGIN IMMEDIATE')\n"
+        "connection.execute('UPDATE chunk SET text = text || zeroblob(60000)')\n"
+        "connection.execute(\"UPDATE note SET title = title || ' - half a commit'\")\n"
+        "os._exit(9)\n"
+    )
+    before = sidecar.read_bytes()
+    ended = subprocess.run([sys.executable, "-c", dying, str(sidecar)], check=False)
+    assert ended.returncode == 9
+    assert sidecar.read_bytes() != before
+    assert sidecar.with_name("index.db-journal").stat().st_size > 0
+
+
+@WAYS
+def test_half_a_commit_is_not_shown_where_it_cannot_be_undone(
+    way: str, notes: CommandLine, request: pytest.FixtureRequest
+) -> None:
+    notes.run("index", environment=WITHOUT_A_LOG)
+    expected = notes.run("search", "ferry", "--json", environment=WITHOUT_A_LOG)
+    leave_half_a_commit(notes)
+    obey = make_read_only(way, notes.cache, request)
+    before = digests(notes.cache)
+    ended = notes.run("search", "ferry", environment=WITHOUT_A_LOG, preexec_fn=obey)
+    assert_one_line_error(ended, 10, str(notes.cache), "--cache-dir")
+    assert digests(notes.cache) == before
+    # The control: where it can be undone, it is.
+    written = notes.cache.with_name("written")
+    shutil.copytree(notes.cache, written)
+    for path in (written, *written.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    where = {**WITHOUT_A_LOG, "VAULTMEM_CACHE_DIR": str(written)}
+    assert notes.run("search", "ferry", "--json", environment=where) == expected
+    assert list(written.rglob("index.db-journal")) == []
+
+
 @WAYS
 def test_damage_in_a_cache_that_cannot_be_written_is_named_in_one_line(
     way: str, notes: CommandLine, request: pytest.FixtureRequest

@@ -23,6 +23,18 @@ from typing import TYPE_CHECKING
 import apsw
 
 from vaultmem.embedding.embedder import Space
+from vaultmem.embedding.journal_mode import (
+    Mode,
+    Wish,
+    begin_journal,
+    is_whole,
+    journal_mode,
+    lacks_shared_memory,
+    leave_log,
+    opens_log,
+    read_only_uri,
+    synchronise,
+)
 from vaultmem.model.errors import SidecarDamaged
 
 if TYPE_CHECKING:
@@ -36,7 +48,6 @@ BUSY_TIMEOUT_MS = 10_000
 MOST_NEIGHBOURS = 4096
 
 _PRAGMAS = """
-PRAGMA synchronous = NORMAL;
 PRAGMA secure_delete = ON;
 PRAGMA temp_store = MEMORY;
 PRAGMA journal_size_limit = 67108864;
@@ -416,7 +427,9 @@ class EmbeddingCache:
         ]
         for name in there:
             if name not in wanted:
-                db.execute(f"DROP TABLE {name}")
+                # Once the disk was too full to drop one, a connection never can: it waits as well.
+                with suppress(apsw.SQLError):
+                    db.execute(f"DROP TABLE {name}")
 
     # Outages
 
@@ -445,23 +458,30 @@ class EmbeddingCache:
                 db.execute("DELETE FROM outage WHERE provider = ?", (provider,))
 
 
-def open_cache(folder: Path, *, create: bool) -> EmbeddingCache | None:
+def open_cache(folder: Path, *, create: bool, journal: Wish = "auto") -> EmbeddingCache | None:
     """The cache in `folder`; None when there is none to be read.
 
-    create: make it where it is missing, or is not what this program can read.
+    create:  make it where it is missing, or is not what this program can read.
+    journal: the setting sidecar.journal. A cache with a write-ahead log where there may be none
+             gives it up and keeps its rows.
+
+    Raises BusyError when another process has it open with such a log.
     """
     path = folder / CACHE_NAME
+    mode = journal_mode(folder, journal)
     if _regular(path):
-        found = _opened(path, create=create)
+        found = _opened(path, mode, create=create)
         if found is not None or not create:
             return found
     if not create:
         return None
     _remove(path)
-    return _opened(path, create=True)
+    return _opened(path, mode, create=True)
 
 
-def _opened(path: Path, *, create: bool, read_only: bool = False) -> EmbeddingCache | None:
+def _opened(
+    path: Path, mode: Mode, *, create: bool, read_only: bool = False
+) -> EmbeddingCache | None:
     """The cache in that file; None when it is not one that this program can read.
 
     create:    an empty file, or none, becomes a new cache. Two who do so at once share it.
@@ -470,17 +490,19 @@ def _opened(path: Path, *, create: bool, read_only: bool = False) -> EmbeddingCa
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     name = str(path)
     if read_only:
-        # Whole as it is only where there is no log of later changes.
-        log = path.with_name(path.name + "-wal")
-        whole = not log.exists() or not log.stat().st_size
-        name = f"{path.as_uri()}?mode=ro{'&immutable=1' if whole else ''}"
+        if mode == "delete" and opens_log(path) and not is_whole(path):
+            return None
+        name = read_only_uri(path)
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     connection: apsw.Connection | None = None
     kept = False
     try:
+        if mode == "delete" and not read_only and opens_log(path):
+            # Made on another disk, or by another SQLite, with a log that is not safe here.
+            leave_log(path, BUSY_TIMEOUT_MS / 1000 if create else 0.0)
         connection = apsw.Connection(name, flags=flags)
         if not read_only:
-            _prepare(connection)
+            _prepare(connection, mode, create=create)
         if create:
             _create_tables(connection)
         version = connection.execute("SELECT value FROM meta WHERE key = 'version'").get
@@ -493,7 +515,13 @@ def _opened(path: Path, *, create: bool, read_only: bool = False) -> EmbeddingCa
     except (apsw.CantOpenError, apsw.ReadOnlyError):
         if create:
             raise
-        return None if read_only else _opened(path, create=False, read_only=True)
+        return None if read_only else _opened(path, mode, create=False, read_only=True)
+    except apsw.IOError as error:
+        if mode == "delete" or not lacks_shared_memory(error):
+            raise
+        assert connection is not None
+        connection.close()  # it would keep the other from being alone
+        return _opened(path, "delete", create=create, read_only=read_only)
     finally:
         if connection is not None and not kept:
             connection.close()
@@ -550,12 +578,16 @@ def extension_version() -> str | None:
         connection.close()
 
 
-def _prepare(connection: apsw.Connection) -> None:
-    # Without waiting: who is busy with the file at its making says the same.
-    with suppress(apsw.BusyError):
-        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+def _prepare(connection: apsw.Connection, mode: Mode, *, create: bool) -> None:
+    # Without waiting: who is busy with the file at its making says the same. Whoever is going to
+    # write gives a log to a cache from elsewhere as well: SQLite does so in one transaction, alone
+    # with the file.
+    if mode == "wal" and create:
+        with suppress(apsw.BusyError):
+            begin_journal(connection, mode)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     connection.execute(_PRAGMAS).fetchall()
+    synchronise(connection)
 
 
 def _load_extension(connection: apsw.Connection) -> bool:

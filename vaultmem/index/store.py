@@ -10,6 +10,19 @@ from pathlib import Path
 
 import apsw
 
+from vaultmem.embedding.journal_mode import (
+    Mode,
+    Wish,
+    begin_journal,
+    holds_something,
+    is_whole,
+    journal_mode,
+    lacks_shared_memory,
+    opens_log,
+    read_only_uri,
+    synchronise,
+    wal_is_safe,
+)
 from vaultmem.index.schema import LATE_INDEXES, VERSIONS, create_statements
 from vaultmem.model.errors import (
     DiskFull,
@@ -19,6 +32,7 @@ from vaultmem.model.errors import (
 )
 
 SIDECAR_NAME = "index.db"
+_NEW_NAME = "index.db.new"  # until it is put in place
 BUSY_TIMEOUT_MS = 10_000
 _CHECKPOINT_MS = 100
 
@@ -36,14 +50,8 @@ _CHECKED = "cksmvfs"
 _PLAIN = ("unix", "win32")
 _CHECKSUM_BYTES = 8  # at the end of each page
 
-_PRAGMAS_OF_NEW = """
-PRAGMA page_size = 8192;
-PRAGMA journal_mode = WAL;
-"""
-
 # No mmap: it would read past the checksums, and a file that others cut short would end us.
 _PRAGMAS = """
-PRAGMA synchronous = NORMAL;
 PRAGMA foreign_keys = ON;
 PRAGMA temp_store = MEMORY;
 PRAGMA cache_size = -32768;
@@ -181,22 +189,29 @@ class Sidecar:
         return str(self.connection.execute("PRAGMA quick_check(1)").get)
 
 
-def open_existing(folder: Path, fingerprint: str, *, check: bool = True) -> Sidecar | None:
+def open_existing(
+    folder: Path, fingerprint: str, *, check: bool = True, journal: Wish = "auto"
+) -> Sidecar | None:
     """The sidecar in `folder`; None when there is none, or it was made under other rules.
 
-    check: whether each page has to have the checksum it was written with.
+    check:   whether each page has to have the checksum it was written with.
+    journal: the setting sidecar.journal. A sidecar with a write-ahead log where there may be none
+             counts as made under other rules; one without a log stays as it is.
     Raises SidecarDamaged for what is no sidecar, or one that is broken where it is read.
     """
-    sidecar = _opened(folder, check=check)
+    sidecar = _opened(folder, journal, check=check)
     if sidecar is None or sidecar.meta("fingerprint") == full_fingerprint(fingerprint):
         return sidecar
     sidecar.close()
     return None
 
 
-def stored_meta(folder: Path, key: str) -> str | None:
-    """A value of the `meta` table of whatever sidecar lies in `folder`, under any rules."""
-    sidecar = _opened(folder)
+def stored_meta(folder: Path, key: str, *, journal: Wish = "auto") -> str | None:
+    """A value of the `meta` table of whatever sidecar lies in `folder`, under any rules.
+
+    None also where it must not be opened with the journal it has.
+    """
+    sidecar = _opened(folder, journal)
     if sidecar is None:
         return None
     try:
@@ -210,14 +225,14 @@ def lies_in(folder: Path) -> bool:
     return os.path.lexists(folder / SIDECAR_NAME)
 
 
-def discard_damaged(folder: Path, known: Sidecar | None) -> bool:
+def discard_damaged(folder: Path, known: Sidecar | None, *, journal: Wish = "auto") -> bool:
     """Remove a sidecar that turned out to be damaged; False when there is another one by now.
 
     Hold the writer lock. known: the one that did; None when it could not even be opened.
     """
     if known is None:
         try:
-            present = _opened(folder)
+            present = _opened(folder, journal)
         except SidecarDamaged:
             present = None
         if present is not None:
@@ -229,21 +244,34 @@ def discard_damaged(folder: Path, known: Sidecar | None) -> bool:
     return True
 
 
-def _opened(folder: Path, *, check: bool = True) -> Sidecar | None:
-    """What lies in `folder`, made under any rules; None when there is nothing.
+def _opened(folder: Path, journal: Wish, *, check: bool = True) -> Sidecar | None:
+    """What lies in `folder`, made under any rules; None when there is nothing that may be opened.
 
     Raises SidecarDamaged for what is not ours or is broken: it is rebuilt, never trusted.
     """
     path = folder / SIDECAR_NAME
     if not _regular(folder):
         return None
+    before = _inode(path)
     vfs = None
     if _pages_checked() and not check:
-        vfs = next(name for name in apsw.vfs_names() if name in _PLAIN)
+        vfs = _plain_vfs()
+    # Made on another disk, or by another SQLite, with a log that is not safe here.
+    unsafe = journal_mode(folder, journal) == "delete" and opens_log(path)
+    if unsafe and (os.access(folder, os.W_OK) or not is_whole(path)):
+        return None
     try:
-        sidecar = _connected(path, vfs)
+        sidecar = _connected_read_only(path, vfs) if unsafe else _connected(path, vfs)
     except FileNotFoundError:
         return None  # removed since it was looked for
+    except SidecarDamaged:
+        if before == _inode(path):
+            raise
+        return _opened(folder, journal, check=check)  # replaced meanwhile: read half and half
+    except apsw.IOError as error:
+        if lacks_shared_memory(error):
+            return None  # the same, where nothing told so beforehand
+        raise
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError):
         if not os.access(path, os.R_OK):
             if os.access(folder, os.W_OK):
@@ -253,28 +281,49 @@ def _opened(folder: Path, *, check: bool = True) -> Sidecar | None:
     if sidecar.still_there():
         return sidecar
     sidecar.close()  # it was replaced while it was opened, and may be half the other one
-    return _opened(folder, check=check)
+    return _opened(folder, journal, check=check)
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.lstat().st_ino
+    except OSError:
+        return None
 
 
 def _connected(path: Path, vfs: str | None) -> Sidecar:
     before = path.lstat()
+    if vfs is None and holds_something(path, "-journal"):
+        _undo(path)
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
     # SQLite opens a file that may only be read without a word.
     return _examined(path, connection, before, read_only=connection.readonly("main"))
 
 
+def _undo(path: Path) -> None:
+    """Undo what a killed process left half done, to the very bytes that its journal has.
+
+    The checksum VFS would give a page that was damaged in the journal a checksum that fits.
+    """
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=_plain_vfs())
+    try:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.execute("PRAGMA schema_version").fetchall()  # whoever reads undoes it
+    except _DAMAGE:
+        return  # whoever opens it next says so
+    finally:
+        connection.close()
+
+
+def _plain_vfs() -> str:
+    return next(name for name in apsw.vfs_names() if name in _PLAIN)
+
+
 def _connected_read_only(path: Path, vfs: str | None) -> Sidecar:
     """The sidecar where nothing can be written: no log, and no memory shared with others."""
     before = path.lstat()
-    log = path.with_name(path.name + "-wal")
-    options = "mode=ro"
-    if not log.exists() or not log.stat().st_size:
-        # Whole as it is. With a log it would lack what only the log holds.
-        options += "&immutable=1"
     connection = apsw.Connection(
-        f"{path.as_uri()}?{options}",
-        flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
-        vfs=vfs,
+        read_only_uri(path), flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, vfs=vfs
     )
     return _examined(path, connection, before, read_only=True)
 
@@ -287,6 +336,7 @@ def _examined(
     try:
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.execute(_PRAGMAS).fetchall()
+        synchronise(connection)
         sidecar = Sidecar(path, connection, before, read_only=read_only)
         if sidecar.meta("fingerprint") is None:
             raise damaged(path.parent)
@@ -346,29 +396,70 @@ def _pages_checked() -> bool:
     return True
 
 
-def create(folder: Path, fingerprint: str) -> Sidecar:
-    """A new, empty sidecar in `folder`; an older one is removed first. Hold the writer lock."""
+def create(
+    folder: Path, fingerprint: str, *, journal: Wish = "auto", aside: bool = False
+) -> Sidecar:
+    """A new, empty sidecar in `folder`; an older one is removed then. Hold the writer lock.
+
+    journal: the setting sidecar.journal.
+    aside:   leave the older one, which answers until `put_in_place`.
+    """
+    mode = journal_mode(folder, journal)
+    try:
+        sidecar = _created(folder, fingerprint, mode)
+    except apsw.IOError as error:
+        if mode == "delete" or not lacks_shared_memory(error):
+            raise
+        sidecar = _created(folder, fingerprint, "delete")
+    return sidecar if aside else put_in_place(sidecar, journal=journal)
+
+
+def put_in_place(sidecar: Sidecar, *, journal: Wish = "auto") -> Sidecar:
+    """Have a sidecar that was made aside be the one there is. Hold the writer lock.
+
+    Whoever opens one at this moment meets the old one, none, or a whole new one.
+    """
+    folder = sidecar.path.parent
+    sidecar.close()  # its log goes into it
     _remove(folder)
-    path = folder / SIDECAR_NAME
+    sidecar.path.replace(folder / SIDECAR_NAME)
+    placed = _opened(folder, journal)
+    if placed is None:
+        raise _unavailable(folder, "the index was removed as soon as it was made")
+    return placed
+
+
+def _created(folder: Path, fingerprint: str, mode: Mode) -> Sidecar:
+    _remove(folder, _NEW_NAME)
+    path = folder / _NEW_NAME
     checked = _pages_checked()
     connection = apsw.Connection(str(path))
-    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-    if checked:
-        connection.reserve_bytes(reserve=_CHECKSUM_BYTES)
-    # To the end: apsw stops at a statement that returns a row until that row is taken.
-    connection.execute(_PRAGMAS_OF_NEW + _PRAGMAS).fetchall()
-    sidecar = Sidecar(path, connection, path.lstat())
-    with sidecar.transaction():
-        for statement in create_statements():
-            connection.execute(statement)
-        sidecar.set_meta("fingerprint", full_fingerprint(fingerprint))
+    made = False
+    try:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        if checked:
+            connection.reserve_bytes(reserve=_CHECKSUM_BYTES)
+        connection.execute("PRAGMA page_size = 8192")
+        begin_journal(connection, mode)
+        # To the end: apsw stops at a statement that returns a row until that row is taken.
+        connection.execute(_PRAGMAS).fetchall()
+        synchronise(connection)
+        sidecar = Sidecar(path, connection, path.lstat())
+        with sidecar.transaction():
+            for statement in create_statements():
+                connection.execute(statement)
+            sidecar.set_meta("fingerprint", full_fingerprint(fingerprint))
+        made = True
+    finally:
+        if not made:
+            connection.close()
     return sidecar
 
 
-def _remove(folder: Path) -> None:
+def _remove(folder: Path, name: str = SIDECAR_NAME) -> None:
     """Remove the sidecar's files, or what stands in their place; a folder only if it is empty."""
     for suffix in _SUFFIXES:
-        path = folder / (SIDECAR_NAME + suffix)
+        path = folder / (name + suffix)
         try:
             mode = path.lstat().st_mode
         except FileNotFoundError:
@@ -504,11 +595,7 @@ def _no_space(folder: Path) -> bool:
 
 def driver() -> tuple[str, bool, bool, bool]:
     """(SQLite's version, whether it has FTS5, whether WAL is safe with several processes, and
-    whether it checks every page it reads).
-
-    Before 3.51.3 two checkpoints close together could lose a commit.
-    """
+    whether it checks every page it reads)."""
     version = apsw.sqlite_lib_version()
-    numbers = tuple(int(part) for part in version.split("."))
     has_fts5 = "ENABLE_FTS5" in apsw.compile_options
-    return version, has_fts5, numbers >= (3, 51, 3), _pages_checked()
+    return version, has_fts5, wal_is_safe(version), _pages_checked()

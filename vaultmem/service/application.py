@@ -85,7 +85,7 @@ class Memory:
     @property
     def obsidian(self) -> ObsidianSettings:
         """The vault's own Obsidian settings, as they are now."""
-        return current_settings(self.vault, self.folder)
+        return current_settings(self.vault, self.folder, self.settings["sidecar.journal"])
 
     @property
     def kind_rules(self) -> KindRules:
@@ -149,7 +149,8 @@ class Memory:
         if self.sidecar is not None and not self.sidecar.made_by(self.fingerprint):
             self.close_sidecar()
         if self.sidecar is None:
-            self.sidecar = open_existing(self.folder, self.fingerprint)
+            wish = self.settings["sidecar.journal"]
+            self.sidecar = open_existing(self.folder, self.fingerprint, journal=wish)
         return self.sidecar
 
     def open_cache(self, *, create: bool = False) -> EmbeddingCache | None:
@@ -158,7 +159,8 @@ class Memory:
             self.cache.close()
             self.cache = None
         if self.cache is None:
-            self.cache = open_cache(self.folder, create=create)
+            wish = self.settings["sidecar.journal"]
+            self.cache = open_cache(self.folder, create=create, journal=wish)
         return self.cache
 
     def lookup(self) -> Lookup:

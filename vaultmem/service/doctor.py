@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vaultmem.embedding.cache import extension_version
+from vaultmem.embedding.journal_mode import journal, made_with
 from vaultmem.index.lock import is_watched
 from vaultmem.index.lookup import Lookup
-from vaultmem.index.store import driver, sidecar_errors
+from vaultmem.index.store import SIDECAR_NAME, driver, sidecar_errors
 from vaultmem.index.watch_state import says_it_is_fresh, watch_state
 from vaultmem.model.errors import EmbedderUnavailable, SidecarDamaged, VaultmemError
 from vaultmem.model.watch_state import Watching
@@ -74,12 +75,24 @@ def _python(_: Memory) -> Check:
     return Check("python", True, f"Python {version}", "")
 
 
-def _sqlite(_: Memory) -> Check:
+def _sqlite(memory: Memory) -> Check:
     version, has_fts5, wal_safe, pages_checked = driver()
-    ok = has_fts5 and wal_safe
-    fix = "" if ok else "Update the apsw package: `pip install -U apsw`."
     checked = "a checksum on each page" if pages_checked else "no checksums on pages"
-    return Check("sqlite", ok, f"SQLite {version} through apsw, {checked}", fix)
+    due = journal(memory.folder, memory.settings["sidecar.journal"])
+    used = made_with(memory.folder / SIDECAR_NAME) or due.mode
+    detail = f"SQLite {version} through apsw, {checked}, {_JOURNALS[used]}"
+    why = f" ({due.why})" if due.why else ""
+    if used != due.mode:
+        detail = f"{detail}; the next one is to have a {_JOURNALS[due.mode]}{why}"
+        fix = "Run `vaultmem index --rebuild`; it takes the vectors over."
+        return Check("sqlite", has_fts5 and due.mode == "wal", detail, fix)
+    # With a rollback journal an older SQLite is slower, not less safe.
+    ok = has_fts5 and (wal_safe or used == "delete")
+    fix = "" if has_fts5 and wal_safe else "Update the apsw package: `pip install -U apsw`."
+    return Check("sqlite", ok, detail + why, fix)
+
+
+_JOURNALS = {"wal": "write-ahead log", "delete": "rollback journal"}
 
 
 def _secrets(memory: Memory) -> Check:

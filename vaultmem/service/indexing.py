@@ -12,7 +12,7 @@ from vaultmem.index.links import announce_relink, must_relink, relink
 from vaultmem.index.lock import writer_lock
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.requests import requested, settle_requests
-from vaultmem.index.store import Sidecar, create, make_folder, unwritable
+from vaultmem.index.store import Sidecar, create, make_folder, put_in_place, unwritable
 from vaultmem.index.update import (
     Entry,
     erase_later,
@@ -26,7 +26,7 @@ from vaultmem.index.update import (
     touch,
 )
 from vaultmem.model.delta import Delta, Snapshot, Suspects
-from vaultmem.model.errors import VaultEmpty, VaultUnreadable
+from vaultmem.model.errors import SidecarDamaged, VaultEmpty, VaultUnreadable
 from vaultmem.model.note import Problem
 from vaultmem.security.mask import key_name
 from vaultmem.service.application import Memory
@@ -55,7 +55,7 @@ from vaultmem.vault.screen import Screened
 # stand or fall as one.
 BATCH_NOTES = 1024
 # So few are committed one by one.
-FEW_NOTES = 8
+FEW_NOTES = 16
 
 # Erasing words one by one costs 5 CPU-ms a note; writing the whole full-text index anew, which
 # erases all that is out of date at once, costs 0.3 CPU-ms for each note of the vault.
@@ -182,13 +182,24 @@ def take_in(
             snapshot = look(
                 memory, only=only, time_is_up=time_is_up if present else None, first=first
             )
-            sidecar = _ready(memory, rebuild=rebuild)
+            aside = rebuild and _answers(memory)
+            sidecar = _ready(memory, rebuild=rebuild, aside=aside)
             if snapshot.rest or (first and only is None):
                 sidecar.set_meta(_REST, json.dumps(snapshot.rest))
-            remember_settings(sidecar, obsidian)
-            with Door(memory.vault) as door:
-                run = _Run(memory, sidecar, snapshot, door, bounds, time_is_up)
-                taken = run.carry_out()
+            try:
+                remember_settings(sidecar, obsidian)
+                with Door(memory.vault) as door:
+                    run = _Run(memory, sidecar, snapshot, door, bounds, time_is_up)
+                    taken = run.carry_out()
+            except BaseException:
+                if aside:
+                    memory.close_sidecar()  # the one before is whole, and stays
+                raise
+            if aside:
+                sidecar = memory.sidecar = put_in_place(
+                    sidecar, journal=memory.settings["sidecar.journal"]
+                )
+                memory.names = None
             if asked and not taken.left and not taken.cut_short:
                 settle_requests(sidecar, asked)
             return taken
@@ -233,14 +244,29 @@ def look(
     return replace(snapshot, problems=problems + snapshot.problems)
 
 
-def _ready(memory: Memory, *, rebuild: bool) -> Sidecar:
-    """The sidecar to write to: the one there is, or a new one."""
+def _answers(memory: Memory) -> bool:
+    """Whether there is an index that can answer while another is made."""
+    try:
+        sidecar = memory.open_sidecar()
+        return sidecar is not None and not sidecar.read_only and sidecar.meta(COMPLETE) is not None
+    except SidecarDamaged:
+        return False
+
+
+def _ready(memory: Memory, *, rebuild: bool, aside: bool) -> Sidecar:
+    """The sidecar to write to: the one there is, or a new one.
+
+    aside: that is made beside the one there is, which answers until it is complete.
+    """
     sidecar = None if rebuild else memory.open_sidecar()
     if sidecar is not None and sidecar.read_only:
         raise unwritable(memory.folder)
     if sidecar is None:
         memory.close_sidecar()
-        sidecar = memory.sidecar = create(memory.folder, memory.fingerprint)
+        wish = memory.settings["sidecar.journal"]
+        sidecar = memory.sidecar = create(
+            memory.folder, memory.fingerprint, journal=wish, aside=aside
+        )
     return sidecar
 
 

@@ -74,7 +74,8 @@ def _may_be_damage(memory: Memory, error: Exception) -> bool:
     if not lies_in(memory.folder):
         return isinstance(error, SidecarDamaged)
     try:
-        return stored_meta(memory.folder, _FAULT) != _place(error)
+        kept = stored_meta(memory.folder, _FAULT, journal=memory.settings["sidecar.journal"])
+        return kept != _place(error)
     except (SidecarDamaged, SidecarUnavailable):
         return True
 
@@ -122,7 +123,8 @@ def _throw_away(memory: Memory) -> bool:
         return False
     try:
         with sidecar_errors(memory.folder), writer_lock(memory.folder, patience=LOCK_SECONDS):
-            return discard_damaged(memory.folder, known)
+            wish = memory.settings["sidecar.journal"]
+            return discard_damaged(memory.folder, known, journal=wish)
     except SidecarUnavailable as error:
         raise SidecarUnavailable(f"The sidecar is damaged and must be made anew. {error}") from None
 

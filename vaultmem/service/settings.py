@@ -141,6 +141,14 @@ SETTINGS: tuple[Setting, ...] = (
         "Folders of templates, besides the one in Obsidian's own settings.",
     ),
     Setting(
+        "sidecar.journal",
+        str,
+        "auto",
+        "How SQLite keeps the sidecar whole: wal (a write-ahead log, for a local disk alone), "
+        "delete (a rollback journal), auto (wal where that is safe).",
+        choices=("auto", "wal", "delete"),
+    ),
+    Setting(
         "templates.count",
         str,
         "no",

@@ -8,6 +8,7 @@ import json
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
+from vaultmem.embedding.journal_mode import Wish
 from vaultmem.index.store import Sidecar, sidecar_errors, stored_meta
 from vaultmem.vault.obsidian import LinkFormat, ObsidianSettings, read_obsidian
 
@@ -21,8 +22,11 @@ _FILES = {
 }
 
 
-def current_settings(vault: Path, folder: Path) -> ObsidianSettings:
-    """The settings of a vault. folder: of its sidecar, which remembers those of the last run.
+def current_settings(vault: Path, folder: Path, journal: Wish = "auto") -> ObsidianSettings:
+    """The settings of a vault.
+
+    folder:  of its sidecar, which remembers those of the last run.
+    journal: the setting sidecar.journal.
 
     Raises SidecarBusy and SidecarUnavailable when what they last said is asked for in vain.
     """
@@ -31,7 +35,7 @@ def current_settings(vault: Path, folder: Path) -> ObsidianSettings:
     if not broken:
         return now
     with sidecar_errors(folder):
-        last = _load(stored_meta(folder, _KEY))
+        last = _load(stored_meta(folder, _KEY, journal=journal))
     if last is None:
         return now
     kept = {name: getattr(last, name) for file in broken for name in _FILES.get(file, ())}
