@@ -24,6 +24,7 @@ LONG_AGO_NS = int(datetime(2001, 9, 9, tzinfo=UTC).timestamp()) * 10**9
 FAR_AHEAD_NS = int(datetime(2101, 1, 1, tzinfo=UTC).timestamp()) * 10**9
 
 # What may differ between two sidecars of one vault: row numbers, and when a file was looked at.
+NOT_OF_THE_VAULT = {"last_indexed", "look_rest", "notes_when_whole"}
 CLOCKS = {"id", "slot", "mtime_ns", "ctime_ns", "inode", "read_ns"}
 
 
@@ -183,7 +184,7 @@ def canonical_rows(memory: Memory) -> list[str]:
                 fields["note"] = notes[fields["note"]]
             if "chunk" in fields:
                 fields["chunk"] = chunks[fields["chunk"]]
-            if fields.get("key") not in ("last_indexed", "look_rest"):
+            if fields.get("key") not in NOT_OF_THE_VAULT:
                 lines.append(f"{table} {fields}")
     lines += [f"scan {row}" for row in db.execute("SELECT * FROM scan_problem")]
     for table, owners in (("passage_text", chunks), ("window_text", chunks), ("note_text", notes)):

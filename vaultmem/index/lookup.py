@@ -313,6 +313,15 @@ class Lookup(NoteRows):
             "SELECT count(*) FROM note_text WHERE note_text MATCH ?", match_any([word])
         )
 
+    def scan_messages(self, code: str) -> list[str]:
+        """What the last look had to say of one kind."""
+        return [
+            message
+            for (message,) in self._db.execute(
+                "SELECT message FROM scan_problem WHERE code = ? ORDER BY ordinal", (code,)
+            )
+        ]
+
     # Vocabulary
 
     @cached_property

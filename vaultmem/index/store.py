@@ -158,8 +158,11 @@ class Sidecar:
         """Something that is another one once another process has changed the sidecar."""
         return self._token, self.connection.execute("PRAGMA data_version").get
 
-    def set_meta(self, key: str, value: str) -> None:
-        """Write a value of the `meta` table; inside or outside a transaction."""
+    def set_meta(self, key: str, value: str | None) -> None:
+        """Write a value of the `meta` table, None for none; inside or outside a transaction."""
+        if value is None:
+            self.connection.execute("DELETE FROM meta WHERE key = ?", (key,))
+            return
         self.connection.execute(
             "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value)
         )

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 from vaultmem.embedding.cache import EmbeddingCache, open_cache
 from vaultmem.embedding.embedder import Embedder
 from vaultmem.index.lookup import Lookup
-from vaultmem.index.store import Sidecar, open_existing, sidecar_errors
+from vaultmem.index.store import (
+    Sidecar,
+    full_fingerprint,
+    open_existing,
+    sidecar_errors,
+    stored_meta,
+)
 from vaultmem.model.errors import SidecarUnavailable, StateUnavailable
 from vaultmem.security.engine import engine_name
 from vaultmem.security.rulebook import RULES_VERSION
@@ -23,6 +29,7 @@ from vaultmem.vault.facts import KindRules, kind_rules
 from vaultmem.vault.links import VaultNames
 from vaultmem.vault.obsidian import ObsidianSettings
 from vaultmem.vault.parse import PARSER_VERSION
+from vaultmem.vault.read import is_bare
 from vaultmem.vault.screen import Screen
 
 if TYPE_CHECKING:
@@ -123,12 +130,25 @@ class Memory:
 
     @property
     def fingerprint(self) -> str:
-        """The rules this program would build a sidecar by, today."""
-        return (
-            f"parser {PARSER_VERSION}; chunker {CHUNKER_VERSION}; "
-            f"max_pieces {self.settings['chunk.max_pieces']}; {self.kind_rules.fingerprint}; "
+        """The rules this program would build a sidecar by, today.
+
+        Where the vault is away, and its settings with it, those that made the sidecar there is.
+        """
+        code = f"parser {PARSER_VERSION}; chunker {CHUNKER_VERSION}; "
+        guards = (
             f"secrets {self.settings['secrets.scan']} {RULES_VERSION} {engine_name()}; "
             f"private {self.settings['private.property']}"
+        )
+        if is_bare(self.vault):
+            with sidecar_errors(self.folder):
+                last = stored_meta(self.folder, "fingerprint") or ""
+            last = last.removeprefix(full_fingerprint(""))
+            # (What keeps text out must be what it would be today.)
+            if last.startswith(code) and last.endswith(guards):
+                return last
+        return (
+            f"{code}max_pieces {self.settings['chunk.max_pieces']}; "
+            f"{self.kind_rules.fingerprint}; {guards}"
         )
 
     @contextmanager

@@ -55,7 +55,7 @@ from vaultmem.vault.screen import Screened
 # stand or fall as one.
 BATCH_NOTES = 1024
 # So few are committed one by one.
-FEW_NOTES = 16
+FEW_NOTES = 100
 
 # Erasing words one by one costs 5 CPU-ms a note; writing the whole full-text index anew, which
 # erases all that is out of date at once, costs 0.3 CPU-ms for each note of the vault.
@@ -71,6 +71,10 @@ COMPLETE = "complete"
 
 # Folders that the last look had no time for, so that the next begins with them.
 _REST = "look_rest"
+
+# How many notes there were when the first of those was missed that are kept. New ones would make
+# the share of the missing look smaller, as where another vault has taken this one's place.
+_WHOLE = "notes_when_whole"
 
 # So long a run waits for another process to end its own, in seconds.
 LOCK_SECONDS = 60.0
@@ -361,12 +365,14 @@ class _Run:
         if done < total:
             self.memory.progress.report("index", done, total)
         cut = False
+        handled: set[str] = set()
         with self.sidecar.batch(BATCH_NOTES if len(work) > FEW_NOTES else 1):
             for work_ahead in self._read_ahead(work):
                 # Some are taken in, or a search after another would never get anywhere.
                 if cut := bool(indexed) and settled and self.time_is_up():
                     break
                 for change, read in work_ahead:
+                    handled.add(read.path)
                     if self._take_in(read, names):
                         indexed.append((change, read.path))
                     done += 1
@@ -383,6 +389,12 @@ class _Run:
         moved |= self.vanished
         for path in self.vanished:
             names.remove(path)
+        stored = {path for _, path in indexed}
+        for change, path, old in work:
+            if change != "changed" and path not in handled:
+                names.remove(path)  # there, and not known of before the next run
+            if old is not None and path not in stored:
+                names.add(old)  # it goes by its old path until then
         # A first build has resolved every link by the whole list of files already.
         if not self.known_before:
             moved = set(self.vanished)
@@ -408,11 +420,13 @@ class _Run:
         """
         absent = frozenset(delta.removed) - self.snapshot.excluded.keys()
         if not absent:
+            self._none_missing()
             return delta, absent
         believed = absent
         if self.bounds.confirmed is not None:
             believed = self.bounds.confirmed(absent)
-        known = self.known_before
+        whole = self.sidecar.meta(_WHOLE)
+        known = self.known_before if whole is None else min(self.known_before, int(whole))
         if not self.bounds.accept_deletions and len(absent) > max(
             MANY_MISSING, MANY_MISSING_SHARE * known
         ):
@@ -428,8 +442,18 @@ class _Run:
                 )
             )
         kept = absent - believed
+        if not kept:
+            self._none_missing()
+        elif whole is None:
+            self.sidecar.set_meta(_WHOLE, str(known))
         removed = tuple(path for path in delta.removed if path not in kept)
         return replace(delta, removed=removed), kept
+
+    def _none_missing(self) -> None:
+        """Forget how many notes there were before some were missed, once all were looked for."""
+        everywhere = self.snapshot.region is None and not self.snapshot.unlisted
+        if everywhere and self.sidecar.meta(_WHOLE) is not None:
+            self.sidecar.set_meta(_WHOLE, None)
 
     def _names(
         self,
@@ -458,7 +482,11 @@ class _Run:
         """Replace what is known of what could not be indexed, as far as this run looked."""
         speaks_of = self.snapshot.speaks_of
 
+        folder = self.memory.obsidian.folder
+
         def stands(path: str) -> bool:
+            if path.rpartition("/")[0] == folder:
+                return False  # Obsidian's settings are read whatever is looked at
             return (self.snapshot.region is not None and path == ".") or not speaks_of(path)
 
         partial = self.snapshot.region is not None or self.snapshot.cut_short

@@ -4,6 +4,7 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 
+from vaultmem.index.lookup import Lookup
 from vaultmem.index.requests import ask_for
 from vaultmem.index.update import stored_files
 from vaultmem.index.watch_state import says_it_is_fresh, watch_state
@@ -48,6 +49,7 @@ def make_ready(memory: Memory, *, vectors: bool = False) -> tuple[str, ...]:
     Returns the reasons why the answer may be out of date; empty when it is not.
     Raises what `take_in` raises when there is nothing to answer from.
     """
+    memory.unreachable = False
     if _first_build(memory):
         if vectors:
             _embed_few(memory)
@@ -67,12 +69,11 @@ def make_ready(memory: Memory, *, vectors: bool = False) -> tuple[str, ...]:
     if watcher is not None:
         if vectors and not watcher.embeds:
             _embed_few(memory)
-        return _caught_up(memory, watcher)
+        return (*_caught_up(memory, watcher), *_missing(memory))
     bounds = Bounds(
         lock_seconds=LOCK_PATIENCE_SECONDS,
         seconds=PATIENCE_SECONDS if wish == "auto" else None,
     )
-    memory.unreachable = False
     try:
         taken = take_in(memory, bounds=bounds)
     except SidecarBusy:
@@ -88,7 +89,7 @@ def make_ready(memory: Memory, *, vectors: bool = False) -> tuple[str, ...]:
         return (str(error), *missing)
     if vectors:
         _embed_few(memory)
-    return _cut_short(taken)
+    return (*_cut_short(taken), *_missing(memory))
 
 
 def _first_build(memory: Memory) -> bool:
@@ -110,27 +111,33 @@ def _first_build(memory: Memory) -> bool:
             return True
 
 
-def renew(memory: Memory, changed: Collection[str], gone: Collection[str]) -> None:
+def renew(memory: Memory, changed: Collection[str], gone: Collection[str]) -> tuple[str, ...]:
     """Take in notes that an answer met and found changed, as far as that is quick.
+
+    Returns why that cannot be, where the vault is away.
 
     changed, gone: their paths below the vault, as the disk spells them. That a note is gone is
     believed by whoever watches the vault, in time, and by the next look at all of it.
     """
+    told: tuple[str, ...] = ()
     if memory.settings["search.refresh"] == "never":
-        return
+        return told
     with memory.guarded():
         sidecar = memory.open_sidecar()
         if sidecar is None or sidecar.read_only:
-            return
+            return told
         left = list(gone)
         if changed:
             try:
                 take_in(memory, only=changed, bounds=_A_MOMENT)
-            except (SidecarBusy, SidecarUnavailable, DiskFull, VaultUnreadable):
+            except VaultUnreadable as error:
+                told, left = (str(error),), [*left, *changed]
+            except (SidecarBusy, SidecarUnavailable, DiskFull):
                 left += changed  # the hits say themselves that they are out of date
         sidecar = memory.open_sidecar()
         if left and sidecar is not None and watch_state(memory.folder) is not None:
             ask_for(sidecar, left, memory.clock.now_ns())
+    return told
 
 
 def gone_files(memory: Memory, missing: Collection[str]) -> frozenset[str]:
@@ -187,6 +194,13 @@ def _cut_short(taken: Taken) -> tuple[str, ...]:
             f"Not all of the vault was looked at: a search waits {PATIENCE_SECONDS:g} s. {how}",
         )
     return ()
+
+
+def _missing(memory: Memory) -> tuple[str, ...]:
+    """That more notes are missing than is believed, which are no hits until they are back."""
+    with memory.guarded():
+        sidecar = memory.open_sidecar()
+        return () if sidecar is None else tuple(Lookup(sidecar).scan_messages("notes-missing"))
 
 
 def _not_taken_in(memory: Memory) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ from vaultmem.service.settings import CONFIG_PATH, Settings
 from vaultmem.vault.dirty import DirtyPaths, Due
 from vaultmem.vault.obsidian import is_settings_file
 from vaultmem.vault.paths import vault_path
+from vaultmem.vault.read import is_bare
 from vaultmem.vault.watch import FolderWatch
 
 # Seconds between two looks at everything, at least; and the share of time that they may take.
@@ -58,6 +59,9 @@ AGAIN_SECONDS = 5.0
 
 # What the next run sees to, or says: a question beside one is not worth ending for.
 _LATER = (SidecarBusy, SidecarDamaged, SidecarUnavailable, DiskFull)
+
+# So few notes are still taken in when it is to stop.
+MOST_TO_END = 32
 
 # Between two looks at clock, queue and disk while nothing happens.
 _TICK = 0.5
@@ -266,6 +270,7 @@ class Watcher:
         self._take_requests(now)
         if self._looked_at_all and now >= self._next_look():
             self._read_settings()
+            self._reconciled = now  # marked once: marks without end would never be quiet
             self._everything("reconcile")
         with self._marking:
             due = self._dirty.take(now)
@@ -363,12 +368,16 @@ class Watcher:
                     "at from time to time instead."
                 )
         if not first:
+            if root is not None:
+                self._mark_settings()  # they lie in the vault: what goes by them comes after
             self._everything()
 
     # Settings.
 
     def _read_settings(self) -> None:
         """Go by the settings as they are now; where they cannot be used, by those before."""
+        if is_bare(self._memory.vault):
+            return  # its settings are away with it
         try:
             settings = self._load()
         except VaultNotFound:
@@ -406,6 +415,8 @@ class Watcher:
             only = None  # what was missed meanwhile, nothing tells
         if only is not None and len(self._missing_as) <= MOST_SOUGHT:
             only |= frozenset(self._missing_as.values())  # what is new may be one of them, moved
+        if only is not None:
+            only |= self._other_halves()
         self._publish()
         began, missing = self._clock.elapsed(), len(self._missing)
         bounds = Bounds(confirmed=lambda absent: self._confirmed(absent, everywhere=only is None))
@@ -424,6 +435,8 @@ class Watcher:
         self._tell_apart(taken.missing, only)
         if only is None:
             self._looked_at_everything(taken, now, now - began)
+        elif 0 < taken.notes.total + taken.canvases.total <= len(self._missing):
+            self._everything()  # nothing that is known is there: is the vault?
         self._trouble("")
         if taken.changed_something or "start" in causes or missing != len(self._missing):
             self._say(self._batch(due, causes, taken, now - began))
@@ -445,6 +458,15 @@ class Watcher:
             for path in emptied:
                 self._dirty.mark(path, now, quiet=EMPTIED_SECONDS)
         return paths - emptied
+
+    def _other_halves(self) -> frozenset[str]:
+        """Marked paths that nothing is at, whose turn is not yet: what is new may come from there.
+
+        Of some moves one half is reported later than the other.
+        """
+        with self._marking:
+            marked = self._dirty.paths()
+        return frozenset(path for path in marked if not os.path.lexists(self._memory.vault / path))
 
     def _is_emptied(self, path: str) -> bool:
         sidecar = self._memory.sidecar
@@ -484,6 +506,7 @@ class Watcher:
         if self._state.state is Watching.UNREACHABLE:
             self._say(Reachable())
         self._state = replace(self._state, state=Watching.WATCHING)
+        self._looked_at_all = True
         self._reconciled = now
         least, share = (
             (LOOKING_SECONDS, LOOKING_SHARE) if self._deaf else (RECONCILE_SECONDS, RECONCILE_SHARE)
@@ -497,6 +520,9 @@ class Watcher:
         if self._state.state is not Watching.UNREACHABLE:
             self._say(Unreachable(reason))
         self._state = replace(self._state, state=Watching.UNREACHABLE, problem=reason)
+        self._missing.clear()  # what was missed while it went proves nothing
+        self._missing_as.clear()
+        self._looked_at_all = True
         self._reconciled, self._reconcile_in = self._clock.elapsed(), AGAIN_SECONDS
 
     def _again(self, due: Due) -> None:
@@ -582,7 +608,8 @@ class Watcher:
         self._said, self._said_ns = state, wall
 
     def _report_unless_stopped(self, stage: str, done: int, total: int) -> None:
-        if self._stop.is_set():
+        # What is nearly through is brought to its end: nothing is left to the next start then.
+        if self._stop.is_set() and (stage == "wait" or total - done > MOST_TO_END):
             raise KeyboardInterrupt
         self._report(stage, done, total)
 

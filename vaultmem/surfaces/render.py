@@ -206,8 +206,12 @@ def render_status(reply: StatusReply) -> str:
         fresh = "not indexed yet"
     elif reply.fresh:
         fresh = "up to date"
+    elif not reply.waiting:
+        fresh = "unknown: there is no vault to look at"
     else:
         fresh = f"{_count(reply.waiting, 'note')} waiting to be indexed"
+        if reply.missing:
+            fresh += f", {reply.missing:,} of them missing from the vault"
     return _joined(
         [
             f"vault     {reply.vault}",

@@ -48,6 +48,10 @@ class DirtyPaths:
     def __len__(self) -> int:
         return len(self._marks) + (self._everything is not None)
 
+    def paths(self) -> frozenset[str]:
+        """The paths that are marked and not due yet."""
+        return frozenset(self._marks)
+
     def age(self, now: float) -> float:
         """Seconds since the eldest change that was not looked at; 0 for none."""
         firsts = [first for first, _ in self._all()]

@@ -21,6 +21,10 @@ _FLAGS = (
     | getattr(os, "O_NONBLOCK", 0)
     | getattr(os, "O_CLOEXEC", 0)
 )
+# FILE_ATTRIBUTE_OFFLINE, _RECALL_ON_OPEN, _RECALL_ON_DATA_ACCESS (winnt.h); sys/stat.h of macOS.
+_RECALLED = 0x1000 | 0x40000 | 0x400000
+_SF_DATALESS = 0x40000000
+
 _FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _RELATIVE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 
@@ -29,7 +33,8 @@ _RELATIVE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 class Unread:
     """A file that could not be had, and why: an expected outcome, not an exception."""
 
-    code: str  # "missing", "linked", "not-a-file", "too-large", "unreadable", "changing"
+    # "missing", "linked", "not-a-file", "too-large", "unreadable", "changing", "elsewhere"
+    code: str
     message: str
 
 
@@ -80,8 +85,8 @@ def read_file(vault: Path, disk_path: str, *, limit: int) -> bytes | Unread:
     vault:     an absolute folder.
     disk_path: below it, as the disk spells it.
     limit:     bytes; a larger file is not read.
-    Returns `Unread` for a file that is missing, linked, special, too large, unreadable, or that
-    grew or shrank while it was read twice over.
+    Returns `Unread` for a file that is missing, linked, special, too large, unreadable, elsewhere,
+    or that grew or shrank while it was read twice over.
     """
     with Door(vault) as door:
         return door.read(disk_path, limit=limit)
@@ -98,6 +103,22 @@ def hidden_folders(vault: Path) -> tuple[str, ...]:
             )
     except OSError:
         return ()  # the walk reports a vault that cannot be listed
+
+
+def is_bare(vault: Path) -> bool:
+    """Whether nothing at all is in the vault, or it cannot be listed: as when its disk is away."""
+    try:
+        with os.scandir(vault) as listing:
+            return next(listing, None) is None
+    except OSError:
+        return True
+
+
+def is_elsewhere(state: os.stat_result) -> bool:
+    """Whether reading the file would make its sync service fetch it first."""
+    attributes = getattr(state, "st_file_attributes", 0)  # Windows: OneDrive, iCloud, Dropbox
+    flags = getattr(state, "st_flags", 0)  # macOS: the same, since they are file providers
+    return bool(attributes & _RECALLED or flags & _SF_DATALESS)
 
 
 def unfit(vault: Path, disk_path: str) -> str | None:
@@ -168,6 +189,9 @@ def _linked_part(vault: Path, disk_path: str) -> str | None:
 
 def _read_once(path: "str | Path", folder: int | None, limit: int) -> bytes | Unread:
     try:
+        # (Opening is enough for some services to fetch it.)
+        if is_elsewhere(os.stat(path, dir_fd=folder, follow_symlinks=False)):
+            return Unread("elsewhere", "Its text is not on this device; nothing was fetched.")
         descriptor = os.open(path, _FLAGS, dir_fd=folder)
     except FileNotFoundError:
         return Unread("missing", "The file is not there.")

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Sequence
 from pathlib import Path
 
-from vaultmem.model.delta import FileState, Snapshot
+from vaultmem.model.delta import FileState, Snapshot, within
 from vaultmem.model.note import Problem
 from vaultmem.security.hidden import shown
 from vaultmem.vault.ignore import IgnoreRules
 from vaultmem.vault.paths import is_hidden, is_searched, name_from_disk
+from vaultmem.vault.read import is_elsewhere
 
 # What no wikilink can hold, what is a path elsewhere, what steers a terminal.
 _ODD_NAME = re.compile(r"[\x00-\x1f\x7f\\#^|]|\[\[|\]\]")
@@ -20,9 +21,6 @@ _LONG_PATH = 1024
 
 # What stands in for a file that was not fetched: iCloud's, Nextcloud's, ownCloud's.
 _STAND_INS = (".{}.icloud", "{}.nextcloud", "{}.owncloud")
-# FILE_ATTRIBUTE_OFFLINE, _RECALL_ON_OPEN, _RECALL_ON_DATA_ACCESS (winnt.h); sys/stat.h of macOS.
-_RECALLED = 0x1000 | 0x40000 | 0x400000
-_SF_DATALESS = 0x40000000
 
 # SQLite's integers are signed; some network file systems use all 64 bits.
 _INODE_MASK = 0x7FFF_FFFF_FFFF_FFFF
@@ -61,8 +59,10 @@ def scan(
         # One besides the vault itself, or a walk after another would get nowhere.
         if len(listed) > 1 and time_is_up is not None and time_is_up():
             pending.append((folder, disk_prefix, prefix))
-            walk.unlisted += [prefix.rstrip("/") for *_, prefix in pending]
-            rest = tuple(disk.rstrip("/") for _, disk, _ in pending)
+            # Each has one turn, the last of those that it was given.
+            turns = {disk: prefix for _, disk, prefix in reversed(pending) if disk not in listed}
+            walk.unlisted += [prefix.rstrip("/") for prefix in turns.values()]
+            rest = tuple(disk.rstrip("/") for disk in reversed(turns))
             break
         pending += walk.folder(folder, disk_prefix, prefix)
         if not listed and first:
@@ -72,9 +72,9 @@ def scan(
         notes=dict(sorted(walk.notes.items())),
         files=frozenset(walk.files),
         excluded=walk.excluded,
-        problems=tuple(sorted([*walk.problems, *walk.stand_ins()], key=lambda p: p.path)),
+        problems=tuple(sorted([*walk.problems, *walk.stand_ins(region)], key=lambda p: p.path)),
         unlisted=tuple(sorted(walk.unlisted)),
-        away=frozenset(walk.away - walk.notes.keys()),
+        away=walk.absent(region),
         region=None if region is None else frozenset(region),
         rest=rest,
     )
@@ -92,6 +92,7 @@ class _Walk:
         self.problems: list[Problem] = []
         self.unlisted: list[str] = []
         self.away: set[str] = set()
+        self.region: set[str] | None = None  # while single places are looked at: what they are
 
     def places(
         self, vault: str, only: Collection[str]
@@ -101,23 +102,38 @@ class _Walk:
         Returns the folders among them, to be walked, and the vault paths of all of them. Of a
         place whose folder is gone, the folder is the place.
         """
-        wanted: dict[str, set[str]] = {}  # folder as the disk spells it -> names, as the vault does
-        for path in only:
-            parts = path.split("/")
-            if path and not {"", ".", ".."}.intersection(parts) and not is_hidden(path):
-                reached = _reached(vault, parts[:-1])
-                if reached is not None:
-                    name = name_from_disk(parts[reached])
-                    wanted.setdefault("/".join(parts[:reached]), set()).add(name)
-        below: list[tuple[str, str, str]] = []
+        spelt = {path: _spelt(path) for path in only if _is_plain(path)}
+        places = frozenset(spelt.values())
+        wanted: dict[str, set[str]] = {}  # folder -> names in it, as the vault spells them
         region: set[str] = set()
+        for path, place in spelt.items():
+            above = place.rpartition("/")[0]
+            if above and within(above, places):
+                region.add(path)
+                continue  # it is seen with that place, and must not be twice
+            parts, parts_spelt = path.split("/"), place.split("/")
+            reached = _reached(vault, parts[:-1])
+            if reached is None:
+                continue
+            # Nothing below a name that is no text is seen.
+            reached = next((n for n in range(reached) if not _is_text(parts[n])), reached)
+            name = parts_spelt[reached]
+            names = wanted.setdefault("/".join(parts_spelt[:reached]), set())
+            names |= {name, _stood_in_for(name) or name}
+            # What has another's name is known by its own spelling of it.
+            region.add("/".join(parts[: reached + 1]))
+            region.add("/".join((*parts_spelt[:reached], parts[reached])))
+        below: list[tuple[str, str, str]] = []
+        self.region = region
         for folder, names in sorted(wanted.items()):
-            disk_prefix = folder + "/" if folder else ""
-            prefix = "".join(name_from_disk(part) + "/" for part in folder.split("/") if part)
+            prefix = folder + "/" if folder else ""
             names |= {form.format(name) for name in names for form in _STAND_INS}
             region.update(prefix + name for name in names)
-            below += self.folder(os.path.join(vault, folder), disk_prefix, prefix, names)
-        return below, region
+            for disk_prefix in _spellings(vault, folder):
+                found = self.folder(f"{vault}/{disk_prefix}", disk_prefix, prefix, names)
+                below = found + below  # whose turn comes from the end
+        self.region = None
+        return below, {_printable(path) for path in region}
 
     def folders(self, vault: str, given: Sequence[str]) -> list[tuple[str, str, str]]:
         """Those of these folders that are there, as (full, disk prefix, prefix)."""
@@ -129,9 +145,17 @@ class _Walk:
                 found.append((os.path.join(vault, path), path + "/", prefix))
         return found
 
-    def stand_ins(self) -> list[Problem]:
-        """What is to be said of notes whose text is elsewhere: a line for each folder."""
-        folders = Counter(path.rpartition("/")[0] for path in self.away - self.notes.keys())
+    def absent(self, region: Container[str] | None) -> frozenset[str]:
+        """Notes whose text is elsewhere. A stand-in in the region may be of a note beyond it."""
+        away = self.away - self.notes.keys()
+        return frozenset(path for path in away if region is None or within(path, region))
+
+    def stand_ins(self, region: Container[str] | None) -> list[Problem]:
+        """What is to be said of notes whose text is elsewhere: a line for each folder.
+
+        Of a folder that was looked at in parts, nothing: it would be another number each time.
+        """
+        folders = Counter(path.rpartition("/")[0] for path in self.absent(region))
         return [
             Problem(
                 folder or ".",
@@ -141,6 +165,7 @@ class _Walk:
                 "for them. What was indexed of them is kept; download them to have the rest.",
             )
             for folder, count in sorted(folders.items())
+            if region is None or within(folder, region)
         ]
 
     def folder(
@@ -165,6 +190,8 @@ class _Walk:
             return below
         for entry in entries:
             name = entry.name
+            if self.region is not None:
+                self.region.update((prefix + name, disk_prefix + name))
             # (What is a path on Windows, `..\\x`, is no hidden file, and Windows has none such.)
             # What an office program locks a file with is no file either.
             if name.startswith((".", "~$")) and not name.startswith("..\\"):
@@ -220,7 +247,7 @@ class _Walk:
                 )
             return
         state = entry.stat(follow_symlinks=False)
-        if _is_dataless(state):
+        if is_elsewhere(state):
             self.away.add(path)
             return
         if state.st_size > self.max_note_bytes:
@@ -243,12 +270,8 @@ class _Walk:
 
     def _stand_in(self, name: str, prefix: str) -> None:
         """Take note of what a sync service leaves in place of a note that is elsewhere."""
-        for form in _STAND_INS:
-            before, after = form.split("{}")
-            if name.startswith(before) and name.endswith(after):
-                real = name[len(before) : -len(after)]
-                break
-        else:
+        real = _stood_in_for(name)
+        if real is None:
             return
         if is_searched(real) and (spelt := self._spelling(real, prefix)) is not None:
             self.away.add(prefix + spelt)
@@ -289,12 +312,9 @@ class _Walk:
         """The vault spelling of a name; None, and a problem, for bytes that are no text."""
         if name.isascii():
             return name
-        try:
-            name.encode("utf-8")
-        except UnicodeEncodeError:
-            shown = name.encode("utf-8", "backslashreplace").decode("utf-8")
+        if not _is_text(name):
             self._report(
-                prefix + shown,
+                prefix + name,
                 "name-not-text",
                 "Its name is not valid UTF-8; rename it to index it.",
             )
@@ -302,14 +322,74 @@ class _Walk:
         return name_from_disk(name)
 
     def _report(self, path: str, code: str, message: str) -> None:
-        shown = path.encode("utf-8", "backslashreplace").decode("utf-8")
-        self.problems.append(Problem(shown, 0, code, message))
+        self.problems.append(Problem(_printable(path), 0, code, message))
 
 
 def _why_odd(sign: str) -> str:
     if sign == "\\":
         return "which parts folders on Windows"
     return "which no link can hold" if sign.isprintable() else "which is no part of a name"
+
+
+def _printable(path: str) -> str:
+    """A path that can be stored and shown, whatever bytes its names are."""
+    return path.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a path leads to what is seen of a vault."""
+    return bool(path) and {"", ".", ".."}.isdisjoint(path.split("/")) and not is_hidden(path)
+
+
+def _spelt(path: str) -> str:
+    return "/".join(map(name_from_disk, path.split("/")))
+
+
+def _stood_in_for(name: str) -> str | None:
+    """The file that a sync service's file stands in for."""
+    for form in _STAND_INS:
+        before, after = form.split("{}")
+        if name.startswith(before) and name.endswith(after):
+            return name[len(before) : -len(after)]
+    return None
+
+
+def _spellings(vault: str, folder: str) -> list[str]:
+    """The folders that are one by their vault path, as disk prefixes, in the order of a walk."""
+    found = [""]
+    for part in folder.split("/") if folder else ():
+        below: list[str] = []
+        for prefix in found:
+            try:
+                below += [f"{prefix}{name}/" for name in _twins(f"{vault}/{prefix}", part)]
+            except OSError:
+                below.append(f"{prefix}{part}/")  # listing it says what is wrong
+        found = below
+    return found
+
+
+def _twins(folder: str, name: str) -> list[str]:
+    """The folders in a folder that the vault spells alike, as the disk spells them."""
+    if name.isascii() and " " not in name:
+        try:
+            return [name] if stat.S_ISDIR(os.lstat(os.path.join(folder, name)).st_mode) else []
+        except FileNotFoundError:
+            return []
+    with os.scandir(folder) as listing:
+        names = [
+            entry.name
+            for entry in listing
+            if name_from_disk(entry.name) == name and entry.is_dir(follow_symlinks=False)
+        ]
+    return sorted(names, key=lambda name: (not _composed(name), name), reverse=True)
 
 
 def _reached(vault: str, folders: Sequence[str]) -> int | None:
@@ -326,13 +406,6 @@ def _reached(vault: str, folders: Sequence[str]) -> int | None:
         if not stat.S_ISDIR(mode):
             return None if stat.S_ISLNK(mode) else count
     return len(folders)
-
-
-def _is_dataless(state: os.stat_result) -> bool:
-    """Whether reading the file would make its sync service fetch it first."""
-    attributes = getattr(state, "st_file_attributes", 0)  # Windows: OneDrive, iCloud, Dropbox
-    flags = getattr(state, "st_flags", 0)  # macOS: the same, since they are file providers
-    return bool(attributes & _RECALLED or flags & _SF_DATALESS)
 
 
 def _composed(name: str) -> bool:

@@ -7,6 +7,7 @@ and editors save in ways that look like deletion.
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent
     from watchdog.observers.api import BaseObserver
 
+# How the names end of what stands in for a file that was not fetched; see scan.py.
+STAND_INS = (".icloud", ".nextcloud", ".owncloud")
 # What editors and sync services leave for a moment: never a note, and no reason to look.
 _PASSING = ("~", ".tmp", ".swp", ".swx", ".part", ".crdownload", "4913")
 
@@ -65,6 +68,8 @@ class FolderWatch:
                 heard(event)
 
         _hasten_moves()
+        # A folder that was moved away and comes back is warned of, and watched as it should be.
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"watchdog\.")
         self._overflow = _Overflow(lost)
         self._logger = logging.getLogger("watchdog")
         self._logger.addHandler(self._overflow)
@@ -124,10 +129,12 @@ class FolderWatch:
                 continue
             if self._is_settings(below):
                 self._settings()
+            elif below.endswith(STAND_INS):
+                folder = below.rpartition("/")[0]
+                if not is_hidden(folder):
+                    self._changed(folder)  # so that what is said of a folder is said of all of it
             elif not is_hidden(below) and not below.endswith(_PASSING):
                 self._changed(below)
-            elif below.endswith(".icloud"):
-                self._changed(_real_name(below))
 
     def _below(self, path: str) -> str | None:
         """A path as seen from the vault; None for one that is not below it."""
@@ -153,12 +160,6 @@ def _watched_folders() -> int:
 def _count_folders(root: str) -> int:
     """Folders at and below one, as far as they can be listed."""
     return sum(1 for _ in os.walk(root))
-
-
-def _real_name(stand_in: str) -> str:
-    """The file that iCloud's `.Note.md.icloud` stands in for."""
-    folder, slash, name = stand_in.rpartition("/")
-    return folder + slash + name[1 : -len(".icloud")]
 
 
 class _Overflow(logging.Handler):

@@ -26,6 +26,9 @@ from vaultmem.vault.read import Door, Unread
 
 MAX_LIMIT = 1000
 
+# Where a note was there may be nothing now, or a folder of its name, a file in place of its folder.
+_NO_NOTE = ("missing", "not-a-file", "linked")
+
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
@@ -85,7 +88,8 @@ def search(memory: Memory, request: SearchRequest) -> SearchReply:
     answer = _answer(memory, asked)
     if answer.changed or answer.gone:
         # What ranked them is not what their files say any more.
-        renew(memory, answer.changed, answer.gone)
+        told = renew(memory, answer.changed, answer.gone)
+        degraded += tuple(reason for reason in told if reason not in degraded)
         more = min(limit + len(answer.gone), MAX_LIMIT)
         answer = _answer(memory, replace(asked, limit=more))
     return SearchReply(
@@ -205,7 +209,7 @@ def _held_against_files(
                 texts[note.id] = shown_text(memory, note, data)
                 continue
             texts[note.id] = None
-            absent = isinstance(data, Unread) and data.code == "missing"
+            absent = isinstance(data, Unread) and data.code in _NO_NOTE
             (missing if absent else changed).append(note.disk_path)
     gone = gone_files(memory, missing)
     hits = tuple(

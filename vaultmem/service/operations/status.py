@@ -20,7 +20,7 @@ from vaultmem.service.embedders import answering_space, vector_extension_live
 from vaultmem.service.indexing import look
 from vaultmem.service.mending import mended
 from vaultmem.service.settings import SETTINGS
-from vaultmem.vault.delta import count_waiting
+from vaultmem.vault.delta import count_waiting, first_look
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _status(memory: Memory, request: StatusRequest, checks: tuple[Check, ...]) -
     with memory.guarded():
         sidecar = memory.open_sidecar()
         lookup = memory.lookup() if sidecar is not None else None
-        waiting = waiting_notes(memory)
+        waiting, missing = waiting_notes(memory)
         vectors = _vector_state(memory, sidecar)
         watcher = watch_state(memory.folder)
         return StatusReply(
@@ -113,7 +113,7 @@ def _status(memory: Memory, request: StatusRequest, checks: tuple[Check, ...]) -
             last_indexed=sidecar.meta("last_indexed") if sidecar is not None else None,
             watching=is_watched(memory.folder),
             watcher=watcher,
-            missing=watcher.missing if watcher is not None else 0,
+            missing=watcher.missing if watcher is not None else missing,
             checks=checks,
             settings=_settings(memory) if request.settings else (),
         )
@@ -154,16 +154,20 @@ def _no_status(memory: Memory, checks: tuple[Check, ...]) -> StatusReply:
     )
 
 
-def waiting_notes(memory: Memory) -> int:
-    """Notes that look different from what is indexed; -1 when the vault cannot be looked at."""
+def waiting_notes(memory: Memory) -> tuple[int, int]:
+    """Notes that look different from what is indexed, and how many of them are gone.
+
+    The first is -1 when the vault cannot be looked at.
+    """
     try:
         snapshot = look(memory)
     except (VaultEmpty, VaultUnreadable):
-        return -1
+        return -1, 0
     sidecar = memory.open_sidecar()
     if sidecar is None:
-        return len(snapshot.notes)
-    return count_waiting(snapshot, stored_files(sidecar))
+        return len(snapshot.notes), 0
+    stored = stored_files(sidecar)
+    return count_waiting(snapshot, stored), len(first_look(snapshot, stored).missing)
 
 
 def _settings(memory: Memory) -> tuple[SettingValue, ...]:
