@@ -34,7 +34,7 @@ from vaultmem.service.embedding_thread import Embedded, EmbeddingThread
 from vaultmem.service.indexing import Bounds, NoteCounts, Taken, take_in
 from vaultmem.service.mending import mended
 from vaultmem.service.settings import CONFIG_PATH, Settings
-from vaultmem.vault.dirty import DirtyPaths, Due
+from vaultmem.vault.dirty import BURST_PATIENCE, DirtyPaths, Due
 from vaultmem.vault.obsidian import is_settings_file
 from vaultmem.vault.paths import vault_path
 from vaultmem.vault.read import is_bare
@@ -59,6 +59,9 @@ AGAIN_SECONDS = 5.0
 
 # What the next run sees to, or says: a question beside one is not worth ending for.
 _LATER = (SidecarBusy, SidecarDamaged, SidecarUnavailable, DiskFull)
+
+# git holds its lock for as long as it changes files.
+GIT_LOCK_NS = 60_000_000_000
 
 # So few notes are still taken in when it is to stop.
 MOST_TO_END = 32
@@ -273,7 +276,7 @@ class Watcher:
             self._reconciled = now  # marked once: marks without end would never be quiet
             self._everything("reconcile")
         with self._marking:
-            due = self._dirty.take(now)
+            due = None if self._git_is_at_work(now, wall) else self._dirty.take(now)
             causes, self._causes = (self._causes, set()) if due else (set(), self._causes)
             self._in_hand = due.marked if due else 0
         if due is not None:
@@ -283,11 +286,22 @@ class Watcher:
                 self._in_hand = 0
         self._publish()
 
+    def _git_is_at_work(self, now: float, wall: int) -> bool:
+        """Whether git is in the middle of changing files, which are one batch when it is done."""
+        if not len(self._dirty) or self._dirty.age(now) > BURST_PATIENCE:
+            return False
+        try:
+            lock = os.lstat(self._memory.vault / ".git" / "index.lock")
+        except OSError:
+            return False
+        return abs(wall - lock.st_mtime_ns) < GIT_LOCK_NS  # an older one was left behind
+
     def _pause(self) -> float:
         """Seconds until the next step."""
         with self._marking:
             due = self._dirty.due_in(self._clock.elapsed())
-        return _TICK if due is None else min(_TICK, due)
+        # (What is due already waits for git, which tells nobody when it is done.)
+        return _TICK if due is None else min(_TICK, max(due, 0.02))
 
     def _next_look(self) -> float:
         """When everything is looked at next."""

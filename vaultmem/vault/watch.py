@@ -18,11 +18,12 @@ from vaultmem.vault.paths import is_hidden
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent
     from watchdog.observers.api import BaseObserver
+    from watchdog.utils import BaseThread
 
 # How the names end of what stands in for a file that was not fetched; see scan.py.
 STAND_INS = (".icloud", ".nextcloud", ".owncloud")
 # What editors and sync services leave for a moment: never a note, and no reason to look.
-_PASSING = ("~", ".tmp", ".swp", ".swx", ".part", ".crdownload", "4913")
+_PASSING = ("~", ".tmp", ".swp", ".swx", ".part", ".crdownload", "/4913")
 
 
 class FolderWatch:
@@ -74,29 +75,37 @@ class FolderWatch:
         self._logger = logging.getLogger("watchdog")
         self._logger.addHandler(self._overflow)
         self._logger.propagate = False
-        self._observer: BaseObserver = Observer()
-        self._observer.schedule(
-            Handler(),
-            os.fspath(vault),
-            recursive=True,
-            # Not opening and reading, which is what we do ourselves all the time.
-            event_filter=[
-                *(FileCreatedEvent, FileModifiedEvent, FileClosedEvent),
-                *(FileMovedEvent, FileDeletedEvent),
-                *(DirCreatedEvent, DirMovedEvent, DirDeletedEvent),
-            ],
-        )
+        self._observer: BaseObserver | None = None
         try:
+            self._observer = Observer()
+            self._observer.schedule(
+                Handler(),
+                os.fspath(vault),
+                recursive=True,
+                # Not opening and reading, which is what we do ourselves all the time.
+                event_filter=[
+                    *(FileCreatedEvent, FileModifiedEvent, FileClosedEvent),
+                    *(FileMovedEvent, FileDeletedEvent),
+                    *(DirCreatedEvent, DirMovedEvent, DirDeletedEvent),
+                ],
+            )
             self._observer.start()
         except BaseException:
-            self._logger.removeHandler(self._overflow)
+            self.close()
             raise
 
     def hears(self) -> bool:
-        """Whether it still does: it ends when the vault's folder goes away."""
-        return self._observer.is_alive() and all(
-            emitter.is_alive() for emitter in self._observer.emitters
-        )
+        """Whether it still does: it ends when the vault's folder goes away.
+
+        So does watchdog's reading thread on Linux when folders that left the vault are deleted
+        elsewhere, where another of the name had come and gone meanwhile.
+        """
+        observer = self._observer
+        if observer is None:
+            return False
+        reader = _reader(observer)
+        threads = [observer, *observer.emitters, *([reader] if reader is not None else [])]
+        return all(thread.is_alive() for thread in threads)
 
     def unheard(self) -> str:
         """Why changes in a part of the vault go unheard, in a sentence; "" where none does.
@@ -118,8 +127,15 @@ class FolderWatch:
 
     def close(self) -> None:
         """Listen no more."""
-        self._observer.stop()
-        self._observer.join(5.0)
+        observer, self._observer = self._observer, None
+        if observer is not None:
+            try:
+                observer.stop()
+                if observer.ident is not None:
+                    observer.join(5.0)
+            except KeyError:  # of a folder that left the vault: see `hears`
+                if (reader := _reader(observer)) is not None:
+                    reader.stop()
         self._logger.removeHandler(self._overflow)
 
     def _heard(self, event: "FileSystemEvent") -> None:
@@ -127,13 +143,16 @@ class FolderWatch:
             below = self._below(os.fsdecode(path)) if path else None
             if below is None:
                 continue
-            if self._is_settings(below):
+            folder = event.is_directory
+            # Of what was in a folder that leaves, nothing else is reported.
+            left = folder and event.event_type == "deleted" and "/" not in below
+            if self._is_settings(below) or (left and is_hidden(below)):
                 self._settings()
             elif below.endswith(STAND_INS):
-                folder = below.rpartition("/")[0]
-                if not is_hidden(folder):
-                    self._changed(folder)  # so that what is said of a folder is said of all of it
-            elif not is_hidden(below) and not below.endswith(_PASSING):
+                above = below.rpartition("/")[0]
+                if not is_hidden(above):
+                    self._changed(above)  # so that what is said of a folder is said of all of it
+            elif not is_hidden(below) and (folder or not f"/{below}".endswith(_PASSING)):
                 self._changed(below)
 
     def _below(self, path: str) -> str | None:
@@ -144,6 +163,11 @@ class FolderWatch:
             return None
         below = path[len(self._root) :]
         return below.replace(os.sep, "/") if os.sep != "/" else below
+
+
+def _reader(observer: "BaseObserver") -> "BaseThread | None":
+    """The thread that reads what inotify reports; None on other systems, or in other versions."""
+    return getattr(observer, "_inotify_fd", None)
 
 
 def _watched_folders() -> int:
