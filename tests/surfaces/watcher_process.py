@@ -56,13 +56,13 @@ class WatcherProcess:
 @contextmanager
 def watched(
     shell: CommandLine,
-    *,
+    *options: str,
     environment: Mapping[str, str | None] | None = None,
     preexec_fn: Callable[[], None] | None = None,
 ) -> Iterator[WatcherProcess]:
     """A watcher of the shell's vault that has begun; it is killed if it does not end."""
     with subprocess.Popen(
-        [*MODULE, "watch", "--json"],
+        [*MODULE, "watch", "--json", *options],
         cwd=shell.elsewhere,
         env=shell.environment(environment),
         stdin=subprocess.DEVNULL,

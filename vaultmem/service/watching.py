@@ -16,6 +16,7 @@ from vaultmem.index.lock import watch_lock
 from vaultmem.index.requests import requested
 from vaultmem.index.store import full_fingerprint, make_folder, sidecar_errors, stored_meta
 from vaultmem.index.update import stored_files
+from vaultmem.index.vectors import PassageVectors
 from vaultmem.index.watch_state import HEARTBEAT_NS, put_state, remove_state
 from vaultmem.model.delta import within
 from vaultmem.model.errors import (
@@ -452,6 +453,8 @@ class Watcher:
         elif 0 < taken.notes.total + taken.canvases.total <= len(self._missing):
             self._everything()  # nothing that is known is there: is the vault?
         self._trouble("")
+        if self._embedding is None or only is None:
+            self._count_waiting()
         if taken.changed_something or "start" in causes or missing != len(self._missing):
             self._say(self._batch(due, causes, taken, now - began))
         if self._embedding is not None and (taken.changed_something or only is None):
@@ -564,6 +567,12 @@ class Watcher:
                 f"Another version of vaultmem, or one with other settings, has made the index in "
                 f"{memory.folder} anew. Start `vaultmem watch` again to go by the rules of today."
             )
+
+    def _count_waiting(self) -> None:
+        with suppress(*_LATER), self._memory.guarded():
+            sidecar = self._memory.sidecar
+            if sidecar is not None and self._memory.settings["embedder.name"] != "none":
+                self._waiting = PassageVectors(sidecar).waiting_count()
 
     def _batch(self, due: Due, causes: set[str], taken: Taken, seconds: float) -> Batch:
         order = ("start", "wake", "settings", "events", "request", "reconcile")
