@@ -17,9 +17,10 @@ from counted_embedder import Codes, Counted, kept_texts, use, vectors
 from followed import Followed, Times
 
 from vaultmem.index.lookup import Lookup
+from vaultmem.model.errors import VaultUnreadable
 from vaultmem.model.watch_state import Watching
 from vaultmem.service import watching
-from vaultmem.service.application import Clock, Memory
+from vaultmem.service.application import Clock, Memory, open_memory
 from vaultmem.service.embedding_thread import Embedded
 from vaultmem.service.indexing import Bounds, take_in
 from vaultmem.service.operations.index import IndexRequest, index
@@ -555,6 +556,59 @@ def test_control_of_that_who_accepts_deletions_pushes_it_out(
     write(opened.vault, {"Other.md": "of another vault\n"})
     take_in(opened.memory, bounds=Bounds(accept_deletions=True, confirmed=None))
     assert opened.paths() == ["Other.md"]
+
+
+OTHER_RULES = {
+    "vaultmem's": {".vaultmem/config.toml": "[chunk]\nmax_pieces = 120\n"},
+    "Obsidian's": {".obsidian/daily-notes.json": '{"folder": "Journal"}'},
+}
+
+
+@pytest.mark.parametrize("settings", OTHER_RULES.values(), ids=OTHER_RULES)
+def test_another_vault_with_other_settings_has_no_index_made_in_the_place_of_this_one(
+    scene: OpenScene, write: Write, settings: Mapping[str, str]
+) -> None:
+    """A mount point that is not quite empty, and holds no settings, is enough of one."""
+    opened = scene({**MANY_NOTES, **settings}, vectors=False)
+    followed = opened.followed
+    before = opened.note_rows()
+    opened.vault.rename(opened.aside)
+    write(opened.vault, {"README.md": "The vault is mounted here.\n"})
+    followed.until(lambda: bool(followed.said(Unreachable)))
+    followed.pass_by(3 * MINUTE)
+    (told,) = followed.said(Unreachable)
+    assert "120 of 120 notes are missing" in told.reason
+    assert "vaultmem index --accept-deletions" in told.reason
+    stranger = open_memory(followed.load(), clock=followed.times.clock)
+    for ask in (lambda: index(stranger, IndexRequest()),
+                lambda: search(stranger, SearchRequest("note7"))):  # fmt: skip
+        with pytest.raises(VaultUnreadable, match="120 of 120 notes are missing"):
+            ask()
+    stranger.close()
+
+    shutil.rmtree(opened.vault)
+    opened.aside.rename(opened.vault)
+    since = len(followed.events)
+    followed.until(lambda: bool(followed.said(Reachable)))
+    followed.pass_by(2 * MINUTE)
+    assert [batch.notes.touched for batch in followed.said(Batch, since)] in ([], [0])
+    assert opened.note_rows() == before
+
+
+def test_control_of_that_other_settings_alone_have_the_index_made_anew(
+    scene: OpenScene, write: Write
+) -> None:
+    opened = scene(MANY_NOTES, vectors=False)
+    write(opened.vault, {".vaultmem/config.toml": "[chunk]\nmax_pieces = 120\n"})
+    for number in range(40, 90):  # as many as may go, and all others into another folder
+        (opened.vault / f"There/{number:03}.md").unlink()
+    (opened.vault / "Here").rename(opened.vault / "Elsewhere")
+    opened.followed.until(lambda: bool(opened.followed.said(SettingsRead)))
+    opened.followed.pass_by(MINUTE / 6)
+    assert opened.followed.said(Unreachable) == []
+    stranger = open_memory(opened.followed.load(), clock=opened.followed.times.clock)
+    assert index(stranger, IndexRequest()).notes.total == MANY - 50
+    stranger.close()
 
 
 def test_a_small_vault_in_whose_place_there_is_another_is_kept_for_a_minute(

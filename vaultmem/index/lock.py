@@ -13,14 +13,14 @@ from vaultmem.model.errors import SidecarBusy, SidecarUnavailable
 if sys.platform == "win32":
     import msvcrt
 
-    def _lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    def _lock(descriptor: int, *, shared: bool = False) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # which knows no shared ones
 
 else:
     import fcntl
 
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    def _lock(descriptor: int, *, shared: bool = False) -> None:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
 
 
 WATCH_LOCK = "watch.lock"
@@ -58,11 +58,24 @@ def embedding_lock(folder: Path, *, patience: float = 0.0) -> Iterator[None]:
 
 
 @contextmanager
-def watch_lock(folder: Path) -> Iterator[None]:
-    """Be the one process that watches the vault, for as long as it does. Raises as above."""
+def watch_lock(folder: Path) -> Iterator[Callable[[], bool]]:
+    """Be the one process that watches the vault, for as long as it does. Raises as above.
+
+    Yields what tells whether others still see that: the folder may be deleted at any time.
+    """
+    path = folder / WATCH_LOCK
     # Whoever asks whether it is held holds it for a moment.
-    with _held(folder / WATCH_LOCK, "watching", 1.0, None):
-        yield
+    with _held(path, "watching", 1.0, None) as descriptor:
+        own = os.fstat(descriptor)
+
+        def is_seen() -> bool:
+            try:
+                there = os.lstat(path)
+            except OSError:
+                return False
+            return (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino)
+
+        yield is_seen
 
 
 def is_watched(folder: Path) -> bool:
@@ -72,7 +85,7 @@ def is_watched(folder: Path) -> bool:
     except OSError:
         return False  # none has been here, or nothing can be written here
     try:
-        _lock(descriptor)
+        _lock(descriptor, shared=True)  # so that two who ask do not take each other for one
     except OSError:
         return True
     finally:
@@ -86,7 +99,7 @@ _FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 @contextmanager
 def _held(
     path: Path, doing: str, patience: float, waiting: Callable[[], None] | None
-) -> Iterator[None]:
+) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
     try:
         if not _acquired(descriptor, path, patience, waiting):
@@ -94,7 +107,7 @@ def _held(
                 f"Another vaultmem process is {doing} this vault (lock {path}). "
                 "Wait for it to end and try again."
             )
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -12,7 +12,14 @@ from vaultmem.index.links import announce_relink, must_relink, relink
 from vaultmem.index.lock import writer_lock
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.requests import requested, settle_requests
-from vaultmem.index.store import Sidecar, create, make_folder, put_in_place, unwritable
+from vaultmem.index.store import (
+    Sidecar,
+    create,
+    make_folder,
+    put_in_place,
+    stored_paths,
+    unwritable,
+)
 from vaultmem.index.update import (
     Entry,
     erase_later,
@@ -186,6 +193,8 @@ def take_in(
             snapshot = look(
                 memory, only=only, time_is_up=time_is_up if present else None, first=first
             )
+            if present is None and not rebuild and not bounds.accept_deletions:
+                _refuse_to_lose(memory, snapshot)
             aside = rebuild and _answers(memory)
             sidecar = _ready(memory, rebuild=rebuild, aside=aside)
             if snapshot.rest or (first and only is None):
@@ -246,6 +255,36 @@ def look(
             "What was indexed before is kept."
         )
     return replace(snapshot, problems=problems + snapshot.problems)
+
+
+def _refuse_to_lose(memory: Memory, snapshot: Snapshot) -> None:
+    """Make no index anew because the rules have changed where much of what it holds is missing.
+
+    Settings lie in the vault: where another is in its place, or a part of it, the rules change.
+    A note that may have moved is not missing.
+    Raises VaultUnreadable.
+    """
+    known = stored_paths(memory.folder, journal=memory.settings["sidecar.journal"])
+    there = {path.rpartition("/")[2] for path in snapshot.notes.keys() | snapshot.excluded.keys()}
+    missing = [
+        path
+        for path in known
+        if path.rpartition("/")[2] not in there
+        and path not in snapshot.away
+        and snapshot.speaks_of(path)
+    ]
+    if _are_many(len(missing), len(known)):
+        raise VaultUnreadable(
+            f"{len(missing):,} of {len(known):,} notes are missing from {memory.vault}, and its "
+            "settings are not those it was indexed by, as where another vault has taken its place. "
+            "What was indexed before is kept. Where the notes are gone for good, run "
+            "`vaultmem index --accept-deletions`."
+        )
+
+
+def _are_many(missing: int, known: int) -> bool:
+    """Whether so many are missing that it is rather the disk that is."""
+    return missing > max(MANY_MISSING, MANY_MISSING_SHARE * known)
 
 
 def _answers(memory: Memory) -> bool:
@@ -427,9 +466,7 @@ class _Run:
             believed = self.bounds.confirmed(absent)
         whole = self.sidecar.meta(_WHOLE)
         known = self.known_before if whole is None else min(self.known_before, int(whole))
-        if not self.bounds.accept_deletions and len(absent) > max(
-            MANY_MISSING, MANY_MISSING_SHARE * known
-        ):
+        if not self.bounds.accept_deletions and _are_many(len(absent), known):
             believed = frozenset()
             self.problems.append(
                 Problem(

@@ -7,7 +7,7 @@ after sleep and every now and then finds what no event told of.
 import os
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
@@ -36,7 +36,7 @@ from vaultmem.service.indexing import Bounds, NoteCounts, Taken, take_in
 from vaultmem.service.mending import mended
 from vaultmem.service.settings import CONFIG_PATH, Settings
 from vaultmem.vault.dirty import BURST_PATIENCE, DirtyPaths, Due
-from vaultmem.vault.obsidian import is_settings_file
+from vaultmem.vault.obsidian import ObsidianSettings, is_settings_file
 from vaultmem.vault.paths import vault_path
 from vaultmem.vault.read import is_bare
 from vaultmem.vault.watch import FolderWatch
@@ -55,6 +55,8 @@ GONE_SECONDS = 60.0
 MOST_SOUGHT = 100
 # A file that was emptied is more likely half written.
 EMPTIED_SECONDS = 1.5
+# So long a file of settings has to be left alone before it is gone by, beyond the usual.
+SETTINGS_QUIET = 0.2
 # How soon something that failed is tried again: seconds.
 AGAIN_SECONDS = 5.0
 
@@ -172,7 +174,7 @@ class Watcher:
         self._speaking = threading.Lock()
         self._marking = threading.Lock()
         self._dirty = DirtyPaths()
-        self._settings_changed = False
+        self._settings_marked = DirtyPaths()  # files of settings are saved in steps, too
         self._causes: set[str] = set()
         self._in_hand = 0  # marks that are being taken in
         self._missing: dict[str, float] = {}  # note -> when it was first seen to be gone
@@ -193,7 +195,10 @@ class Watcher:
         self._emptied: set[str] = set()  # that were waited for
         self._look_cost = 0.0  # seconds that looking at everything took last
         self._settings_problem = ""
-        self._obsidian = self._memory.obsidian
+        self._obsidian = self._read_obsidian()
+        self._troubles: dict[str, str] = {}  # what it is about -> what was said of it
+        self._locks = ExitStack()
+        self._is_seen: Callable[[], bool] = lambda: True  # that it watches
         self._waiting = 0  # passages without a vector
         self._said: WatchState | None = None
         self._said_ns = 0
@@ -217,10 +222,8 @@ class Watcher:
         Raises SidecarBusy when another process watches it already, or when a vaultmem with other
         rules has taken the index over; SidecarUnavailable and what else no waiting mends.
         """
-        folder = self._memory.folder
-        with sidecar_errors(folder):
-            make_folder(folder)
-        with watch_lock(folder):
+        with self._locks:
+            self._is_seen = self._lock()
             try:
                 self._begin()
                 while not self._stop.is_set():
@@ -234,6 +237,25 @@ class Watcher:
                 self._end()
         self._say(Stopped())
 
+    def _lock(self) -> Callable[[], bool]:
+        """Become the vault's watcher. Raises SidecarBusy and SidecarUnavailable."""
+        folder = self._memory.folder
+        with sidecar_errors(folder):
+            make_folder(folder)
+            return self._locks.enter_context(watch_lock(folder))
+
+    def _lock_again(self) -> None:
+        """Where the folder was deleted, become the watcher of the one that takes its place."""
+        if self._is_seen():
+            return
+        try:
+            self._is_seen = self._lock()
+        except (SidecarUnavailable, DiskFull) as error:
+            self._trouble(str(error))
+            return
+        self._said = None
+        self._everything()
+
     def _begin(self) -> None:
         self._ticked = self._clock.now_ns(), self._clock.elapsed()
         self._publish()
@@ -241,12 +263,15 @@ class Watcher:
         self._say(Started(str(self._memory.vault), os.getpid(), events=not self._deaf))
         if self._deaf:
             self._say(Trouble(self._deaf))
-        if self._embeds():
+        self._begin_embedding()
+        self._everything("start")
+
+    def _begin_embedding(self) -> None:
+        if self._embedding is None and self._embeds():
             self._embedding = EmbeddingThread(
                 self._memory.settings, self._clock, self._embedded, self._stop.is_set
             )
             self._embedding.start()
-        self._everything("start")
 
     def _end(self) -> None:
         if self._listening is not None:
@@ -266,9 +291,10 @@ class Watcher:
         # One clock stands still while the machine sleeps; or both go on, and we did not.
         if abs((wall - before_wall) / 1e9 - (now - before)) > _SLEPT or now - before > 6 * _SLEPT:
             self._everything("wake")
+        self._lock_again()
         self._listen()
         with self._marking:
-            settings_changed, self._settings_changed = self._settings_changed, False
+            settings_changed = self._settings_marked.take(now) is not None
         if settings_changed:
             self._read_settings()
         self._take_requests(now)
@@ -299,10 +325,11 @@ class Watcher:
 
     def _pause(self) -> float:
         """Seconds until the next step."""
+        now = self._clock.elapsed()
         with self._marking:
-            due = self._dirty.due_in(self._clock.elapsed())
+            dues = [self._dirty.due_in(now), self._settings_marked.due_in(now)]
         # (What is due already waits for git, which tells nobody when it is done.)
-        return _TICK if due is None else min(_TICK, max(due, 0.02))
+        return min([_TICK, *(max(due, 0.02) for due in dues if due is not None)])
 
     def _next_look(self) -> float:
         """When everything is looked at next."""
@@ -332,13 +359,15 @@ class Watcher:
 
     def _mark_settings(self) -> None:
         with self._marking:
-            self._settings_changed = True
+            self._settings_marked.mark("", self._clock.elapsed(), quiet=SETTINGS_QUIET)
         self._wake.set()
 
     def _take_requests(self, now: float) -> None:
         """Look at what other processes found out of date."""
         with suppress(*_LATER), self._memory.guarded():
             sidecar = self._memory.sidecar
+            if sidecar is not None and not sidecar.still_there():
+                sidecar = self._memory.open_sidecar()  # another process has made it anew
             if sidecar is None or self._seen == sidecar.state():
                 return
             self._seen = sidecar.state()
@@ -406,15 +435,27 @@ class Watcher:
         if self._settings_problem:
             self._settings_problem = ""
             self._state = replace(self._state, problem="")
-        before, self._obsidian = self._obsidian, self._memory.obsidian
+        before, self._obsidian = self._obsidian, self._read_obsidian()
         if settings == self._memory.settings and before == self._obsidian:
             return
+        same = settings == self._memory.settings
         self._memory.close()
         self._memory.settings = settings
         if self._embedding is not None:
             self._embedding.use(settings)
-        self._say(SettingsRead(""))
+        self._begin_embedding()
+        problem = ""
+        if same and self._obsidian is not None and self._obsidian.problems:
+            problem = " ".join(problem.message for problem in self._obsidian.problems)
+        self._say(SettingsRead(problem))
         self._everything("settings")
+
+    def _read_obsidian(self) -> ObsidianSettings | None:
+        """Obsidian's settings; None where what they last said is asked for in vain."""
+        try:
+            return self._memory.obsidian
+        except _LATER:
+            return None  # the next run mends it, or says so
 
     def _embeds(self) -> bool:
         return self._embed and self._memory.settings["embedder.name"] != "none"
@@ -494,7 +535,8 @@ class Watcher:
         if not empty or sidecar is None:
             return False
         spelt = vault_path(path)
-        with suppress(*_LATER), self._memory.guarded():
+        # (No name that is no text is stored.)
+        with suppress(*_LATER, UnicodeEncodeError), self._memory.guarded():
             known = stored_files(sidecar, [spelt]).get(spelt)
             return known is not None and known.state.size > 0
         return False
@@ -556,10 +598,10 @@ class Watcher:
         Making the index anew each in turn would help neither. Raises SidecarBusy.
         """
         memory = self._memory
-        if not self._rules or memory.fingerprint != self._rules:
-            return
         made_by: str | None = None
         with suppress(*_LATER), memory.guarded():
+            if not self._rules or memory.fingerprint != self._rules:
+                return
             if memory.open_sidecar() is None:
                 made_by = stored_meta(memory.folder, "fingerprint")
         if made_by is not None and made_by != full_fingerprint(self._rules):
@@ -592,11 +634,13 @@ class Watcher:
         with self._speaking:
             self._say_it(event)
 
-    def _trouble(self, problem: str) -> None:
+    def _trouble(self, problem: str, about: str = "index") -> None:
         """Say what cannot be done now, once; nothing when it can again."""
-        if problem and problem != self._state.problem:
+        if problem and problem != self._troubles.get(about):
             self._say(Trouble(problem))
-        self._state = replace(self._state, problem=problem or self._settings_problem)
+        self._troubles[about] = problem
+        problems = (*self._troubles.values(), self._settings_problem)
+        self._state = replace(self._state, problem=next(filter(None, problems), ""))
 
     def _embedded(self, reply: Embedded) -> None:
         self._waiting = reply.waiting
@@ -626,8 +670,11 @@ class Watcher:
                 self._memory.folder, replace(state, said_ns=wall, behind_seconds=round(age, 3))
             )
         except OSError as error:
-            self._trouble(f"{self._memory.folder} cannot be written: {error.strerror}.")
+            folder = self._memory.folder
+            self._trouble(f"{folder} cannot be written: {error.strerror}.", about="state")
             return
+        if self._troubles.get("state"):
+            self._trouble("", about="state")
         self._said, self._said_ns = state, wall
 
     def _report_unless_stopped(self, stage: str, done: int, total: int) -> None:
