@@ -193,7 +193,7 @@ class Sidecar:
         By a connection of its own: in one that has searched, what others wrote since looks corrupt
         to FTS5 (SQLite 3.54.1).
         """
-        other = _opened(self.path.parent, "auto")
+        other = _opened(self.path.parent, "wal")  # with the journal it has, as this one
         if other is None:
             return "ok"  # it is gone, or being replaced
         try:
@@ -244,6 +244,17 @@ def stored_paths(folder: Path, *, journal: Wish = "auto") -> list[str]:
         return [path for (path,) in sidecar.connection.execute("SELECT path FROM note")]
     finally:
         sidecar.close()
+
+
+def is_made_aside(folder: Path) -> bool:
+    """Whether a sidecar is being made that is to take the place of the one there is."""
+    return os.path.lexists(folder / _NEW_NAME)
+
+
+def discard_unfinished(folder: Path) -> None:
+    """Remove what a run that was ended left of a sidecar made aside. Hold the writer lock."""
+    if os.path.lexists(folder / _NEW_NAME):
+        _remove(folder, _NEW_NAME)
 
 
 def lies_in(folder: Path) -> bool:
@@ -297,7 +308,9 @@ def _opened(folder: Path, journal: Wish, *, check: bool = True) -> Sidecar | Non
     except apsw.IOError as error:
         if lacks_shared_memory(error):
             return None  # the same, where nothing told so beforehand
-        raise
+        if before == _inode(path):
+            raise
+        return _opened(folder, journal, check=check)  # its log was taken away beside it
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError):
         if not os.access(path, os.R_OK):
             if os.access(folder, os.W_OK):

@@ -13,15 +13,15 @@ _NAME = "watch.json"
 _MOST_BYTES = 1 << 16
 
 # A watcher that has said nothing for so long is not relied on: it may be stopped, or stuck.
-SILENCE_NS = 20_000_000_000
+SILENCE_NS = 6_000_000_000
 # So often it says something, changed or not.
-HEARTBEAT_NS = 5_000_000_000
+HEARTBEAT_NS = 2_000_000_000
 
 
 def put_state(folder: Path, state: WatchState) -> None:
     """Say something. Raises OSError."""
     path = folder / _NAME
-    temporary = folder / f"{_NAME}.{state.pid}"
+    temporary = folder / f"{_NAME}.new"  # there is one watcher; what a killed one left is used up
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
     descriptor = os.open(temporary, flags, 0o600)
     try:

@@ -14,6 +14,7 @@ from vaultmem.index.lookup import Lookup
 from vaultmem.index.store import (
     Sidecar,
     full_fingerprint,
+    is_made_aside,
     open_existing,
     sidecar_errors,
     stored_meta,
@@ -166,6 +167,8 @@ class Memory:
 
     def open_sidecar(self) -> Sidecar | None:
         """The sidecar, when there is one made by today's rules."""
+        if self.sidecar is not None and self.sidecar.connection.in_transaction:
+            return self.sidecar  # what is read here is one state, whoever replaces it meanwhile
         if self.sidecar is not None and not self.sidecar.made_by(self.fingerprint):
             self.close_sidecar()
         if self.sidecar is None:
@@ -182,6 +185,16 @@ class Memory:
             wish = self.settings["sidecar.journal"]
             self.cache = open_cache(self.folder, create=create, journal=wish)
         return self.cache
+
+    def settled_sidecar(self) -> Sidecar | None:
+        """`open_sidecar`, after a moment where one is being put in another's place."""
+        until = time.monotonic() + SWAP_SECONDS
+        while True:
+            replaced = is_made_aside(self.folder)  # asked first: it goes when the other comes
+            sidecar = self.open_sidecar()
+            if sidecar is not None or not replaced or time.monotonic() >= until:
+                return sidecar
+            time.sleep(0.01)
 
     def lookup(self) -> Lookup:
         """Questions to the sidecar, which must exist by now."""

@@ -45,6 +45,7 @@ _REPLACED_IN_TASKS = re.compile(r"%[^%]+%|\$\(")
 # What systemd refuses or replaces in the path of a program, however it is quoted.
 _NO_PROGRAM = re.compile(r"[\"'\\$]")
 _VARIABLE = re.compile("VAULTMEM_[A-Z0-9_]+")
+_HOSTS = ("OLLAMA_HOST", "VAULTMEM_EMBEDDER_HOST")
 _FILE_BYTES = 1 << 20  # nothing we make comes near it
 
 Run = Callable[[Sequence[str]], tuple[int, str]]
@@ -114,6 +115,7 @@ class BackgroundReply:
 def plan_background(
     settings: Settings,
     *,
+    embed: bool = True,
     platform: str = sys.platform,
     home: Path | None = None,
     environment: Mapping[str, str] | None = None,
@@ -133,7 +135,7 @@ def plan_background(
             "The Python that runs vaultmem does not know its own path. Start `vaultmem watch` at "
             "login by other means."
         )
-    started = _Started(settings, os.path.abspath(python), _carried(settings, environment))
+    started = _Started(settings, os.path.abspath(python), _carried(settings, environment), embed)
     if platform == "win32":
         plan = _task(started, environment)
     elif platform == "darwin":
@@ -258,6 +260,7 @@ class _Started:
     settings: Settings
     python: str  # absolute
     variables: Mapping[str, str]
+    embed: bool
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -265,7 +268,8 @@ class _Started:
         arguments = ["-P", "-m", "vaultmem", "--vault", str(self.settings.vault)]
         if self.settings.sidecar_source != "default":
             arguments += ["--cache-dir", str(self.settings.sidecar_folder.parent)]
-        return tuple(_fit(part, "The path") for part in (*arguments, "watch"))
+        arguments += ["watch"] if self.embed else ["watch", "--no-embed"]
+        return tuple(_fit(part, "The path") for part in arguments)
 
     @property
     def name(self) -> str:
@@ -295,6 +299,9 @@ def _carried(settings: Settings, environment: Mapping[str, str]) -> dict[str, st
             carried[name] = environment[name]
     if environment.get("OLLAMA_HOST"):
         carried["OLLAMA_HOST"] = environment["OLLAMA_HOST"]
+    for name in _HOSTS:
+        if _holds_password(carried.get(name, "")):
+            del carried[name]
     return {name: _fit(carried[name], f"The variable {name},") for name in sorted(carried)}
 
 
@@ -310,7 +317,21 @@ def _fit(text: str, what: str) -> str:
     return text
 
 
+def _holds_password(host: str) -> bool:
+    return "@" in host.partition("//")[2].partition("/")[0] or "@" in host.partition("/")[0]
+
+
 def _notes(started: _Started, environment: Mapping[str, str]) -> tuple[str, ...]:
+    left = tuple(
+        f"{name} is not carried over, since it holds a password. The watcher sees it only if it is "
+        "set for your whole session."
+        for name in _HOSTS
+        if _holds_password(environment.get(name, ""))
+    )
+    return (*left, *_key_notes(started, environment))
+
+
+def _key_notes(started: _Started, environment: Mapping[str, str]) -> tuple[str, ...]:
     if started.settings["embedder.name"] == "ollama" and environment.get("OLLAMA_API_KEY"):
         return (
             "OLLAMA_API_KEY is not carried over, since it is a secret. The watcher sees it only if "

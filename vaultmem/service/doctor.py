@@ -26,6 +26,7 @@ from vaultmem.service.embedders import (
     vector_extension_live,
     wish,
 )
+from vaultmem.service.refresh import sight
 from vaultmem.vault.delta import count_waiting
 
 
@@ -181,7 +182,8 @@ def _watch(memory: Memory) -> Check:
             f"{since}, and is not told of all changes; it looks from time to time",
             "On Linux, raise fs.inotify.max_user_watches; on a network drive nothing helps.",
         )
-    if not says_it_is_fresh(state, memory.fingerprint, memory.clock.now_ns()):
+    rules = sight(memory.settings, memory.fingerprint)
+    if not says_it_is_fresh(state, rules, memory.clock.now_ns()):
         if state.state is not Watching.WATCHING:
             return Check("watch", True, f"{since} and is {state.state.value}", "")
         fix = "Start it again."

@@ -22,6 +22,9 @@ AGAIN_SECONDS = 60.0
 # Between two words about work that takes long: seconds.
 SAY_SECONDS = 10.0
 
+# A batch takes about a second; what takes longer than this is a server: seconds.
+END_SECONDS = 3.0
+
 _NICENESS = 15
 
 
@@ -54,6 +57,8 @@ class EmbeddingThread(threading.Thread):
         self._go = threading.Event()
         self._memory: Memory | None = None
         self._embedded = 0  # since it was last said
+        self._waiting = 0  # when it was last said
+        self.failure: Exception | None = None  # that ended it, for who started it to raise
         self._began = clock.elapsed()
 
     def look(self) -> None:
@@ -65,10 +70,14 @@ class EmbeddingThread(threading.Thread):
         self._settings = settings
         self._go.set()
 
-    def end(self) -> None:
-        """End with the batch that is being computed, once `stopped` says so."""
+    def end(self) -> bool:
+        """End with the batch that is being computed, once `stopped` says so.
+
+        False where it hangs at a server that does not answer, which is not waited for.
+        """
         self._go.set()
-        self.join()
+        self.join(END_SECONDS)
+        return not self.is_alive()
 
     def run(self) -> None:
         """What the thread does."""
@@ -87,6 +96,8 @@ class EmbeddingThread(threading.Thread):
                 pause = self._embed_some()
         except KeyboardInterrupt:
             return  # by `_unless_stopped`
+        except Exception as error:  # noqa: BLE001 - raised by the thread that started this one
+            self.failure = error
         finally:
             self._let_go()
 
@@ -107,7 +118,10 @@ class EmbeddingThread(threading.Thread):
         self._embedded += reply.embedded
         going_on = not reply.problem and reply.embedded > 0 and reply.waiting > reply.failed
         seconds = self._clock.elapsed() - self._began
-        if (self._embedded or reply.problem) and (not going_on or seconds > SAY_SECONDS):
+        # Others may have done it: how many wait is told even where nothing was done here.
+        news = self._embedded or reply.problem or reply.waiting != self._waiting
+        if news and (not going_on or seconds > SAY_SECONDS):
+            self._waiting = reply.waiting
             self._say(Embedded(self._embedded, reply.waiting, round(seconds, 3), reply.problem))
             self._embedded = 0
         if going_on:

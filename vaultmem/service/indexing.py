@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -15,6 +16,7 @@ from vaultmem.index.requests import requested, settle_requests
 from vaultmem.index.store import (
     Sidecar,
     create,
+    discard_unfinished,
     make_folder,
     put_in_place,
     stored_paths,
@@ -33,7 +35,7 @@ from vaultmem.index.update import (
     touch,
 )
 from vaultmem.model.delta import Delta, Snapshot, Suspects
-from vaultmem.model.errors import SidecarDamaged, VaultEmpty, VaultUnreadable
+from vaultmem.model.errors import SidecarDamaged, SidecarUnavailable, VaultEmpty, VaultUnreadable
 from vaultmem.model.note import Problem
 from vaultmem.security.mask import key_name
 from vaultmem.service.application import Memory
@@ -129,6 +131,7 @@ class Taken:
     reused: int  # passages of changed notes that stayed as they were
     left: int = 0  # notes that differ, and that time did not suffice for
     cut_short: bool = False  # time did not suffice to look everywhere
+    waited: float = 0.0  # seconds, for another process to end its run
     missing: Mapping[str, str] = field(default_factory=dict)  # gone, and kept: path -> as on disk
 
     @property
@@ -162,17 +165,24 @@ def take_in(
         make_folder(memory.folder)
 
         waited = False
+        asked_at = memory.clock.elapsed()
 
         def waiting() -> None:
             nonlocal waited
             waited = True
             memory.progress.report("wait", 0, 1)
 
-        with writer_lock(memory.folder, patience=bounds.lock_seconds, waiting=waiting):
-            if waited:
-                memory.progress.report("wait", 1, 1)
+        with ExitStack() as held:
+            try:
+                held.enter_context(
+                    writer_lock(memory.folder, patience=bounds.lock_seconds, waiting=waiting)
+                )
+            finally:
+                if waited:
+                    memory.progress.report("wait", 1, 1)
             # Under the lock: what another process took in meanwhile must not look like gone.
             began = memory.clock.elapsed()
+            discard_unfinished(memory.folder)
 
             def time_is_up() -> bool:
                 return (
@@ -182,7 +192,8 @@ def take_in(
             obsidian = memory.obsidian  # while the sidecar that remembers them is there
             present = None if rebuild else memory.open_sidecar()
             asked = requested(present) if present is not None else []
-            if present is None or present.meta(COMPLETE) is None or must_relink(present):
+            complete = present is not None and present.meta(COMPLETE) is not None
+            if present is None or not complete or must_relink(present):
                 only = None
             if only is not None:
                 only = {*only, *(path for path, _ in asked)}
@@ -191,7 +202,7 @@ def take_in(
                 first = json.loads(present.meta(_REST) or "[]")
             # A first build is not cut short: there would be next to nothing to answer from.
             snapshot = look(
-                memory, only=only, time_is_up=time_is_up if present else None, first=first
+                memory, only=only, time_is_up=time_is_up if complete else None, first=first
             )
             if present is None and not rebuild and not bounds.accept_deletions:
                 _refuse_to_lose(memory, snapshot)
@@ -207,15 +218,17 @@ def take_in(
             except BaseException:
                 if aside:
                     memory.close_sidecar()  # the one before is whole, and stays
+                    with suppress(OSError, SidecarUnavailable):  # what ended the run is raised
+                        discard_unfinished(memory.folder)
                 raise
             if aside:
                 sidecar = memory.sidecar = put_in_place(
                     sidecar, journal=memory.settings["sidecar.journal"]
                 )
                 memory.names = None
-            if asked and not taken.left and not taken.cut_short:
+            if asked and not taken.left and not taken.cut_short and not taken.missing:
                 settle_requests(sidecar, asked)
-            return taken
+            return replace(taken, waited=began - asked_at)
 
 
 def look(
@@ -366,13 +379,13 @@ class _Run:
         known_files = frozenset(Lookup(self.sidecar).all_files(self.snapshot.region))
         files = standing_files(self.snapshot, known_files)
         files |= self.snapshot.away - self.stored.keys()
-        busy = bool(delta.added or delta.changed or delta.renamed or delta.removed)
         # An earlier run may have ended when all its notes were in, but not yet their links.
         settled = (
             self.sidecar.meta(COMPLETE) is not None
             and not must_relink(self.sidecar)
             and not must_erase(self.sidecar)
         )
+        busy = bool(delta.added or delta.changed or delta.renamed or delta.removed)
         if settled and self._nothing_readable(delta):
             busy, files = False, files | self.unread
         if settled and not busy and known_files == files:
@@ -392,9 +405,18 @@ class _Run:
             erase_later(self.sidecar)
         total = sum(map(len, (delta.removed, delta.renamed, delta.changed, delta.added)))
         done = 0
+        excluded = self.snapshot.excluded  # not to be found from here on: they come first
+        first = sorted(delta.removed, key=lambda path: path not in excluded)
+        delta = replace(delta, removed=tuple(first))
         for path in delta.removed:
+            if done and settled and path not in excluded and self.time_is_up():
+                break
             remove_note(self.sidecar, path)
             done += 1
+        for path in delta.removed[done:]:
+            names.add(path)  # known, and linked to, until the next run
+        cut = done < len(delta.removed)
+        delta = replace(delta, removed=delta.removed[:done])
         indexed: list[tuple[str, str]] = []  # (change, path)
         work: list[tuple[str, str, str | None]] = [
             ("renamed", new, old) for old, new in delta.renamed
@@ -403,20 +425,22 @@ class _Run:
         work += [("added", path, None) for path in delta.added]
         if done < total:
             self.memory.progress.report("index", done, total)
-        cut = False
         handled: set[str] = set()
         with self.sidecar.batch(BATCH_NOTES if len(work) > FEW_NOTES else 1):
             for work_ahead in self._read_ahead(work):
-                # Some are taken in, or a search after another would never get anywhere.
-                if cut := bool(indexed) and settled and self.time_is_up():
-                    break
                 for change, read in work_ahead:
+                    # Some are taken in, or a search after another would never get anywhere.
+                    if indexed and settled and self.time_is_up():
+                        cut = True
+                        break
                     handled.add(read.path)
                     if self._take_in(read, names):
                         indexed.append((change, read.path))
                     done += 1
                     if done < total:
                         self.memory.progress.report("index", done, total)
+                if cut:
+                    break
         self.memory.progress.report("index", total, total)
         self.sidecar.finish_indexes()
         # Until it can be read, a note is a file like any other; it may go again as one.
@@ -520,11 +544,14 @@ class _Run:
         speaks_of = self.snapshot.speaks_of
 
         folder = self.memory.obsidian.folder
+        renewed = any(problem.path == "." for problem in self.problems)
 
         def stands(path: str) -> bool:
             if path.rpartition("/")[0] == folder:
                 return False  # Obsidian's settings are read whatever is looked at
-            return (self.snapshot.region is not None and path == ".") or not speaks_of(path)
+            if path == "." and self.snapshot.region is not None:
+                return not renewed
+            return not speaks_of(path)
 
         partial = self.snapshot.region is not None or self.snapshot.cut_short
         put_scan_problems(self.sidecar, self.problems, stands if partial else None)

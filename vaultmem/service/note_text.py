@@ -9,6 +9,9 @@ from vaultmem.vault.parse import readable
 from vaultmem.vault.read import Door, Unread
 from vaultmem.vault.screen import Screen
 
+# Where a note was there may be nothing now, or a folder of its name, a file in place of its folder.
+NO_NOTE = ("missing", "not-a-file", "linked")
+
 
 def read_note(memory: Memory, door: Door, note: FoundNote) -> bytes | Unread:
     """The bytes of a note's file as it is now."""

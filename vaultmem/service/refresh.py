@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.requests import ask_for
+from vaultmem.index.store import sidecar_errors
 from vaultmem.index.update import stored_files
 from vaultmem.index.watch_state import says_it_is_fresh, watch_state
 from vaultmem.model.errors import (
@@ -20,8 +21,10 @@ from vaultmem.model.watch_state import WatchState
 from vaultmem.service.application import Memory
 from vaultmem.service.embed import embed_waiting
 from vaultmem.service.indexing import COMPLETE, LOCK_SECONDS, Bounds, Taken, look, take_in
+from vaultmem.service.settings import Settings
 from vaultmem.vault.delta import count_waiting
 from vaultmem.vault.paths import vault_path
+from vaultmem.vault.read import is_bare
 
 # An answer waits so long for changes to be looked for and taken in: seconds.
 PATIENCE_SECONDS = 0.5
@@ -67,9 +70,11 @@ def make_ready(memory: Memory, *, vectors: bool = False) -> tuple[str, ...]:
         return ("The vault was not looked at (setting search.refresh is never).", *missing)
     watcher = relied_on(memory) if wish == "auto" and not partial else None
     if watcher is not None:
-        if vectors and not watcher.embeds:
-            _embed_few(memory)
-        return (*_caught_up(memory, watcher), *_missing(memory))
+        behind = _caught_up(memory, watcher)
+        if behind is not None:
+            if vectors and not watcher.embeds:
+                _embed_few(memory)
+            return (*behind, *_missing(memory))
     bounds = Bounds(
         lock_seconds=LOCK_PATIENCE_SECONDS,
         seconds=PATIENCE_SECONDS if wish == "auto" else None,
@@ -130,13 +135,18 @@ def renew(memory: Memory, changed: Collection[str], gone: Collection[str]) -> tu
         if changed:
             try:
                 take_in(memory, only=changed, bounds=_A_MOMENT)
-            except VaultUnreadable as error:
+            except (VaultEmpty, VaultUnreadable) as error:
                 told, left = (str(error),), [*left, *changed]
             except (SidecarBusy, SidecarUnavailable, DiskFull):
                 left += changed  # the hits say themselves that they are out of date
         sidecar = memory.open_sidecar()
         if left and sidecar is not None and watch_state(memory.folder) is not None:
-            ask_for(sidecar, left, memory.clock.now_ns())
+            # The queue spares others a look; without it the answer is the same.
+            with (
+                suppress(SidecarBusy, SidecarUnavailable, DiskFull),
+                sidecar_errors(memory.folder),
+            ):
+                ask_for(sidecar, left, memory.clock.now_ns())
     return told
 
 
@@ -146,7 +156,7 @@ def gone_files(memory: Memory, missing: Collection[str]) -> frozenset[str]:
     missing: paths below the vault, as the disk spells them. None is, where the vault cannot be
     reached, and one is not whose text a sync service keeps elsewhere.
     """
-    if not missing or memory.unreachable:
+    if not missing or memory.unreachable or is_bare(memory.vault):
         return frozenset()
     try:
         seen = look(memory, only=missing)
@@ -162,24 +172,37 @@ def gone_files(memory: Memory, missing: Collection[str]) -> frozenset[str]:
     )
 
 
+def sight(settings: Settings, fingerprint: str) -> str:
+    """What a watcher has in common with who relies on it: how notes are indexed, and which."""
+    return f"{fingerprint}; {settings['scan.ignore']!r} {settings['scan.max_note_bytes']}"
+
+
 def relied_on(memory: Memory) -> WatchState | None:
     """The watcher that keeps this very index fresh; None when there is none to rely on."""
     state = watch_state(memory.folder)
     if state is None:
         return None
-    fresh = says_it_is_fresh(state, memory.fingerprint, memory.clock.now_ns())
+    rules = sight(memory.settings, memory.fingerprint)
+    fresh = says_it_is_fresh(state, rules, memory.clock.now_ns())
     return state if fresh else None
 
 
-def _caught_up(memory: Memory, watcher: WatchState | None) -> tuple[str, ...]:
-    """Wait a moment for a watcher that has something to take in."""
+def _caught_up(memory: Memory, watcher: WatchState) -> tuple[str, ...] | None:
+    """Wait a moment for a watcher that has something to take in.
+
+    Returns what it has not come to; None when it is to be relied on no more: it ended, or it has
+    lost sight of the vault.
+    """
     until = time.monotonic() + WATCHER_PATIENCE_SECONDS
-    while watcher is not None and watcher.behind:
+    while watcher.behind:
         if time.monotonic() >= until:
             what = "1 change" if watcher.behind == 1 else f"{watcher.behind:,} changes"
             return (f"`vaultmem watch` is still taking in {what}.",)
         time.sleep(0.01)
-        watcher = watch_state(memory.folder)
+        now = relied_on(memory)
+        if now is None:
+            return None
+        watcher = now
     return ()
 
 

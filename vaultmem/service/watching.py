@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal
 
+from vaultmem.embedding.file_system import file_system
 from vaultmem.index.lock import watch_lock
 from vaultmem.index.requests import requested
 from vaultmem.index.store import full_fingerprint, make_folder, sidecar_errors, stored_meta
@@ -32,8 +34,9 @@ from vaultmem.model.errors import (
 from vaultmem.model.watch_state import Watching, WatchState
 from vaultmem.service.application import Clock, Memory, Progress, open_memory
 from vaultmem.service.embedding_thread import Embedded, EmbeddingThread
-from vaultmem.service.indexing import Bounds, NoteCounts, Taken, take_in
+from vaultmem.service.indexing import MANY_MISSING, Bounds, NoteCounts, Taken, take_in
 from vaultmem.service.mending import mended
+from vaultmem.service.refresh import sight
 from vaultmem.service.settings import CONFIG_PATH, Settings
 from vaultmem.vault.dirty import BURST_PATIENCE, DirtyPaths, Due
 from vaultmem.vault.obsidian import ObsidianSettings, is_settings_file
@@ -151,6 +154,16 @@ def _take_in(memory: Memory, run: _Run) -> Taken:
     return take_in(memory, only=run.only, bounds=run.bounds)
 
 
+def _others_unheard(vault: Path) -> str:
+    """Why changes by other machines go unheard, in a sentence; "" on a disk of this one."""
+    if file_system(vault).local is not False:
+        return ""
+    return (
+        f"{vault} is on a network drive, where changes that others make are not reported; it is "
+        "looked at from time to time as well."
+    )
+
+
 class Watcher:
     """Follows one vault until it is stopped."""
 
@@ -169,7 +182,8 @@ class Watcher:
         self._clock = clock or Clock()
         self._embed = embed
         self._report = (progress or Progress()).report
-        self._stop = threading.Event()
+        self._stopped = False
+        self.hangs = False  # at the end a thread still waits for a server that does not answer
         self._wake = threading.Event()
         self._speaking = threading.Lock()
         self._marking = threading.Lock()
@@ -191,6 +205,7 @@ class Watcher:
         self._rules = ""  # that the sidecar was last made by
         self._seen: object = None  # of the sidecar, when requests were last read
         self._ticked = (0, 0.0)
+        self._rested = 0.0  # when the last step was over
         self._embedding: EmbeddingThread | None = None
         self._emptied: set[str] = set()  # that were waited for
         self._look_cost = 0.0  # seconds that looking at everything took last
@@ -213,8 +228,8 @@ class Watcher:
 
     def stop(self) -> None:
         """End soon; may be called from a signal handler."""
-        self._stop.set()
-        self._wake.set()
+        # No lock, and so no Event: the thread that the handler interrupts may hold it.
+        self._stopped = True
 
     def run(self) -> None:
         """Follow the vault until `stop`.
@@ -226,12 +241,12 @@ class Watcher:
             self._is_seen = self._lock()
             try:
                 self._begin()
-                while not self._stop.is_set():
+                while not self._stopped:
                     self._step()
                     self._wake.wait(self._pause())
                     self._wake.clear()
             except KeyboardInterrupt:
-                if not self._stop.is_set():
+                if not self._stopped:
                     raise
             finally:
                 self._end()
@@ -258,6 +273,7 @@ class Watcher:
 
     def _begin(self) -> None:
         self._ticked = self._clock.now_ns(), self._clock.elapsed()
+        self._rested = self._ticked[1]
         self._publish()
         self._listen()
         self._say(Started(str(self._memory.vault), os.getpid(), events=not self._deaf))
@@ -269,27 +285,30 @@ class Watcher:
     def _begin_embedding(self) -> None:
         if self._embedding is None and self._embeds():
             self._embedding = EmbeddingThread(
-                self._memory.settings, self._clock, self._embedded, self._stop.is_set
+                self._memory.settings, self._clock, self._embedded, lambda: self._stopped
             )
             self._embedding.start()
 
     def _end(self) -> None:
+        self._stopped = True
+        remove_state(self._memory.folder)  # first: from here on nothing is taken in any more
         if self._listening is not None:
             self._listening.close()
         if self._embedding is not None:
-            self._stop.set()
-            self._embedding.end()
-        remove_state(self._memory.folder)
+            self.hangs = not self._embedding.end()
         self._memory.close()
 
     def _step(self) -> None:
         """Look at clock, settings, disk and queue, and take in what is due."""
+        if self._embedding is not None and self._embedding.failure is not None:
+            raise self._embedding.failure
         now = self._clock.elapsed()
         wall = self._clock.now_ns()
         before_wall, before = self._ticked
         self._ticked = wall, now
         # One clock stands still while the machine sleeps; or both go on, and we did not.
-        if abs((wall - before_wall) / 1e9 - (now - before)) > _SLEPT or now - before > 6 * _SLEPT:
+        asleep = abs((wall - before_wall) / 1e9 - (now - before)) > _SLEPT
+        if asleep or now - self._rested > 6 * _SLEPT:  # (what a step itself takes is no sleep)
             self._everything("wake")
         self._lock_again()
         self._listen()
@@ -312,6 +331,7 @@ class Watcher:
             finally:
                 self._in_hand = 0
         self._publish()
+        self._rested = self._clock.elapsed()
 
     def _git_is_at_work(self, now: float, wall: int) -> bool:
         """Whether git is in the middle of changing files, which are one batch when it is done."""
@@ -336,7 +356,8 @@ class Watcher:
         when = self._reconciled + self._reconcile_in
         certain = [since + GONE_SECONDS for since in self._missing.values()]
         # Those that were looked for long enough, and are kept all the same, are in no hurry.
-        return min([when, *(at for at in certain if at > self._reconciled)])
+        soonest = self._reconciled + max(LOOKING_SECONDS, self._look_cost / LOOKING_SHARE)
+        return min([when, *(max(at, soonest) for at in certain if at > self._reconciled)])
 
     # Marks: from the threads that hear of changes, too.
 
@@ -405,7 +426,7 @@ class Watcher:
                     settings=self._mark_settings,
                     is_settings=lambda path: path == CONFIG_PATH or is_settings_file(path),
                 )
-                self._deaf = self._listening.unheard()
+                self._deaf = self._listening.unheard() or _others_unheard(vault)
             except OSError as error:
                 self._deaf = (
                     f"The system reports no changes in {vault} ({error.strerror}); it is looked "
@@ -479,6 +500,7 @@ class Watcher:
         self._refuse_other_rules()
         try:
             taken = _take_in(self._memory, _Run(only, bounds))
+            self._rules = self._memory.fingerprint
         except (VaultEmpty, VaultUnreadable) as error:
             self._lost_sight(str(error))
             return
@@ -487,10 +509,11 @@ class Watcher:
             self._again(due)
             return
         now = self._clock.elapsed()
-        self._rules = self._memory.fingerprint
         self._tell_apart(taken.missing, only)
+        if only is not None and missing > MANY_MISSING and not self._missing:
+            self._everything()  # that so many were missing is no longer true
         if only is None:
-            self._looked_at_everything(taken, now, now - began)
+            self._looked_at_everything(taken, now, now - began - taken.waited)
         elif 0 < taken.notes.total + taken.canvases.total <= len(self._missing):
             self._everything()  # nothing that is known is there: is the vault?
         self._trouble("")
@@ -643,8 +666,9 @@ class Watcher:
         self._state = replace(self._state, problem=next(filter(None, problems), ""))
 
     def _embedded(self, reply: Embedded) -> None:
+        if reply.embedded or reply.problem:
+            self._say(reply)
         self._waiting = reply.waiting
-        self._say(reply)
         self._wake.set()
 
     def _publish(self) -> None:
@@ -656,7 +680,7 @@ class Watcher:
         state = replace(
             self._state,
             said_ns=0,
-            rules=self._rules,
+            rules=self._rules and sight(self._memory.settings, self._rules),
             behind=behind,
             missing=len(self._missing),
             waiting=self._waiting,
@@ -679,7 +703,7 @@ class Watcher:
 
     def _report_unless_stopped(self, stage: str, done: int, total: int) -> None:
         # What is nearly through is brought to its end: nothing is left to the next start then.
-        if self._stop.is_set() and (stage == "wait" or total - done > MOST_TO_END):
+        if self._stopped and (stage == "wait" or total - done > MOST_TO_END):
             raise KeyboardInterrupt
         self._report(stage, done, total)
 

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -45,8 +46,6 @@ def _ended(arguments: list[str]) -> int:
             return 0
         return _run(arguments)
     except KeyboardInterrupt:
-        if _on_terminal():
-            sys.stderr.write("\r\033[K")  # the counting line, which has no end of its own
         kept = " What was indexed and embedded is kept; run it again to go on."
         _say("Interrupted." + (kept if "index" in arguments else ""))
         return INTERRUPTED
@@ -408,6 +407,7 @@ def _write(text: str) -> None:
     """Print, and know that it was printed. Raises OutputFailed and BrokenPipeError."""
     if sys.stdout is None:
         return  # started without one (`>&-`)
+    _clear_counting()
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -458,10 +458,13 @@ def _progress() -> "Progress":
         if total < _WORTH_SHOWING.get(stage, 1) or (0 < done < total and now - shown_at < 0.1):
             return
         shown_at = now
-        end = "\r\033[K" if done >= total else ""
+        if done >= total:
+            _clear_counting()
+            return
         line = _progress_line(stage, done, total, now - began_at)
-        sys.stderr.write(f"\r{line}\033[K{end}")
+        sys.stderr.write(f"\r{line}\033[K")
         sys.stderr.flush()
+        _counting_shown.set()
 
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, interrupt)
@@ -487,6 +490,17 @@ def _progress_line(stage: str, done: int, total: int, seconds: float) -> str:
     return line
 
 
+_counting_shown = threading.Event()
+
+
+def _clear_counting() -> None:
+    """Take the counting line away, which has no end of its own, before anything else is said."""
+    if _counting_shown.is_set() and sys.stderr is not None:
+        _counting_shown.clear()
+        sys.stderr.write("\r\033[K")
+        sys.stderr.flush()
+
+
 def _on_terminal() -> bool:
     """Whether somebody watches what goes to standard error; it may not be there (`2>&-`)."""
     return sys.stderr is not None and sys.stderr.isatty()
@@ -497,6 +511,7 @@ def _say(message: str) -> None:
         return
     from vaultmem.surfaces.text import visible_line
 
+    _clear_counting()
     sys.stderr.write(f"vaultmem: {visible_line(message)}\n")
 
 

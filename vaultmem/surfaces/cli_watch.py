@@ -1,5 +1,6 @@
 """`vaultmem watch`: a line for each event, and the service that runs it in the background."""
 
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -54,6 +55,9 @@ def watch(
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: watcher.stop())
     watcher.run()
+    if watcher.hangs:
+        # Python would wait for it, and whoever stops a service kills it before that.
+        os._exit(0)
     return 0
 
 
@@ -65,7 +69,7 @@ def _background(
     as_json: bool,
 ) -> int:
     """Show what would be done, and do it when that is wished."""
-    plan = plan_background(settings)
+    plan = plan_background(settings, embed=not arguments.no_embed)
     if not arguments.yes:
         preview = render_background if arguments.install else render_background_removal
         write((to_json(plan) if as_json else preview(plan)) + "\n")

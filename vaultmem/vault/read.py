@@ -106,10 +106,13 @@ def hidden_folders(vault: Path) -> tuple[str, ...]:
 
 
 def is_bare(vault: Path) -> bool:
-    """Whether nothing at all is in the vault, or it cannot be listed: as when its disk is away."""
+    """Whether nothing of the vault is there, or it cannot be listed: as when its disk is away.
+
+    What hidden files other programs leave at a mount point (`.DS_Store`) is nothing of it.
+    """
     try:
         with os.scandir(vault) as listing:
-            return next(listing, None) is None
+            return all(e.name[0] == "." and not e.is_dir(follow_symlinks=False) for e in listing)
     except OSError:
         return True
 

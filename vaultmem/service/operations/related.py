@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.rows import FoundNote
+from vaultmem.model.errors import NoteNotFound
 from vaultmem.security.hidden import shown
 from vaultmem.service.application import Memory
 from vaultmem.service.find_note import find_note
 from vaultmem.service.mending import mended
-from vaultmem.service.note_text import read_note, shown_text
+from vaultmem.service.note_text import NO_NOTE, is_indexed, read_note, shown_text
 from vaultmem.service.refresh import gone_files, make_ready
-from vaultmem.vault.read import Door
+from vaultmem.vault.read import Door, Unread
 
 MAX_LINE_CHARS = 300
 # Of a note, in either direction: a generated list may have more, and nobody reads them all.
@@ -67,6 +68,9 @@ def related(memory: Memory, request: RelatedRequest) -> RelatedReply:
         lookup = memory.lookup()
         found, _ = find_note(lookup, request.note, memory.vault)
         with Door(memory.vault) as door:
+            data = read_note(memory, door, found)
+            if isinstance(data, Unread) and gone_files(memory, [found.disk_path]):
+                raise NoteNotFound(f"{found.path} was indexed and is gone.")
             backlinks = backlinks_of(lookup, door, found.path, memory)
         links = links_of(lookup, found)
         if MAX_LINKS in (len(links), len(backlinks)):
@@ -133,9 +137,9 @@ def _lines_now(memory: Memory, lookup: Lookup, door: Door, path: str) -> list[st
         return []
     data = read_note(memory, door, note)
     if isinstance(data, bytes):
-        return shown_text(memory, note, data).split("\n")
-    absent = data.code == "missing" and gone_files(memory, [note.disk_path])
-    return None if absent else []
+        # (Of another text than the indexed one, the line would be another.)
+        return shown_text(memory, note, data).split("\n") if is_indexed(note, data) else []
+    return None if data.code in NO_NOTE and gone_files(memory, [note.disk_path]) else []
 
 
 def lines_of(memory: Memory, lookup: Lookup, door: Door, path: str) -> list[str]:

@@ -17,7 +17,7 @@ from vaultmem.service.application import Memory
 from vaultmem.service.find_note import refuse_outside
 from vaultmem.service.meaning import open_meaning
 from vaultmem.service.mending import mended
-from vaultmem.service.note_text import is_indexed, read_note, shown_text
+from vaultmem.service.note_text import NO_NOTE, is_indexed, read_note, shown_text
 from vaultmem.service.refresh import gone_files, make_ready, renew
 from vaultmem.service.uri import obsidian_uri
 from vaultmem.vault.chunk import is_passage
@@ -25,9 +25,6 @@ from vaultmem.vault.items import EPISODE
 from vaultmem.vault.read import Door, Unread
 
 MAX_LIMIT = 1000
-
-# Where a note was there may be nothing now, or a folder of its name, a file in place of its folder.
-_NO_NOTE = ("missing", "not-a-file", "linked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +87,7 @@ def search(memory: Memory, request: SearchRequest) -> SearchReply:
         # What ranked them is not what their files say any more.
         told = renew(memory, answer.changed, answer.gone)
         degraded += tuple(reason for reason in told if reason not in degraded)
-        more = min(limit + len(answer.gone), MAX_LIMIT)
-        answer = _answer(memory, replace(asked, limit=more))
+        answer = _with_enough(memory, asked, limit + len(answer.gone))
     return SearchReply(
         request.query,
         answer.mode.value,
@@ -123,6 +119,17 @@ class _Answer:
     hits: tuple[Hit, ...]
     changed: tuple[str, ...]  # files of hits that are not as they were indexed, as on disk
     gone: tuple[str, ...]  # files of what would have been hits
+
+
+def _with_enough(memory: Memory, asked: _Asked, wanted: int) -> _Answer:
+    """An answer in which what is gone takes no other hit's place."""
+    while True:
+        wanted = min(wanted, MAX_LIMIT)
+        answer = _answer(memory, replace(asked, limit=wanted))
+        enough = len(answer.hits) >= asked.limit or not answer.gone
+        if enough or wanted == MAX_LIMIT or len(answer.ranking.hits) < wanted:
+            return answer
+        wanted = max(2 * wanted, asked.limit + len(answer.gone))
 
 
 def _answer(memory: Memory, asked: _Asked) -> _Answer:
@@ -209,7 +216,7 @@ def _held_against_files(
                 texts[note.id] = shown_text(memory, note, data)
                 continue
             texts[note.id] = None
-            absent = isinstance(data, Unread) and data.code in _NO_NOTE
+            absent = isinstance(data, Unread) and data.code in NO_NOTE
             (missing if absent else changed).append(note.disk_path)
     gone = gone_files(memory, missing)
     hits = tuple(

@@ -94,8 +94,8 @@ def _status(memory: Memory, request: StatusRequest, checks: tuple[Check, ...]) -
     from vaultmem.index.store import SIDECAR_NAME
 
     with memory.guarded():
-        sidecar = memory.open_sidecar()
-        lookup = memory.lookup() if sidecar is not None else None
+        lookup = memory.lookup() if memory.settled_sidecar() is not None else None
+        sidecar = memory.sidecar if lookup is not None else None  # the one that it reads
         waiting, missing = waiting_notes(memory)
         vectors = _vector_state(memory, sidecar)
         watcher = watch_state(memory.folder)
