@@ -12,7 +12,7 @@ from vaultmem.service.indexing import take_in
 
 Open = Callable[..., Memory]
 
-GONE = "quetzalcoatlus"
+GONE = "quetzalcoatl"  # which is its own stem
 
 
 def notes(word: str, count: int = 12) -> dict[str, str]:
@@ -25,6 +25,7 @@ def notes(word: str, count: int = 12) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def _small_bursts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexing, "MANY_REWRITTEN", 5)
+    monkeypatch.setattr(indexing, "FEW_NOTES", 5)  # in one batch: nothing is merged by the way
 
 
 def bytes_of(memory: Memory) -> bytes:

@@ -5,8 +5,12 @@ works: texts are read, vectors computed, and then both databases are written for
 run loses the vectors that were being computed, none that were kept.
 """
 
+import os
+import sys
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 
 from vaultmem.embedding.cache import EmbeddingCache, Row, StoredSpace
@@ -39,6 +43,9 @@ BATCH_TEXTS = 16
 # Texts whose order is turned to one by length: batches then hold texts of equal length, which
 # encode faster, and the most wanted passages still come first.
 GROUP_TEXTS = 256
+# So few are embedded at once, whoever else wants the processor.
+QUICK_TEXTS = 32
+NICENESS = 15
 # Vectors between two refreshes of what searches read in place of the databases.
 SETTLE_VECTORS = 2048
 # Vectors of texts that are no more are kept, for undone edits and switched branches, until there
@@ -79,6 +86,7 @@ class _Work:
     space: StoredSpace
     reply: EmbedReply
     unsettled: int = 0
+    gentle: bool = False
 
 
 def embed_waiting(
@@ -87,12 +95,14 @@ def embed_waiting(
     most: int | None = None,
     patience: float = 0.0,
     share: int | None = None,
+    gentle: bool = False,
 ) -> EmbedReply:
     """Give passages their vectors; do nothing, not even open a model, when all have theirs.
 
     most:     do nothing either when more texts than this are waiting.
     patience: seconds to wait for another process that is embedding.
     share:    end after so many texts, the most wanted; for who has something else to do between.
+    gentle:   leave the processor to others, but for the few texts of a note that was just edited.
     Interrupted, it keeps every vector that was computed. A model or server that cannot be used is
     a reply with a `problem`, not an error: search by words goes on.
     """
@@ -112,9 +122,9 @@ def embed_waiting(
     try:
         with embedding_lock(memory.folder, patience=patience):
             try:
-                return _embed(memory, sidecar, wanted, most, share)
+                return _embed(memory, sidecar, wanted, most, share, gentle=gentle)
             except SidecarDamaged:  # the broken cache has been removed
-                return _embed(memory, sidecar, wanted, most, share)
+                return _embed(memory, sidecar, wanted, most, share, gentle=gentle)
     except SidecarBusy as error:
         return EmbedReply(
             _state(serving_space(memory, sidecar)),
@@ -152,7 +162,13 @@ def _state(space: StoredSpace | None) -> EmbedderState | None:
 
 
 def _embed(
-    memory: Memory, sidecar: Sidecar, wanted: str, most: int | None, share: int | None
+    memory: Memory,
+    sidecar: Sidecar,
+    wanted: str,
+    most: int | None,
+    share: int | None,
+    *,
+    gentle: bool,
 ) -> EmbedReply:
     from vaultmem.embedding.matrix import remove_strange_files
 
@@ -193,7 +209,7 @@ def _embed(
             return reply
         reply.embedder = _state(space)
         reply.waiting = len(waiting)
-        work = _Work(memory, embedder, cache, space, reply)
+        work = _Work(memory, embedder, cache, space, reply, gentle=gentle)
         urgent = vectors.urgent_first(waiting) if waiting else []
         _run(work, urgent if share is None else urgent[:share])
     except EmbedderUnavailable as error:
@@ -267,7 +283,10 @@ def _run(work: _Work, hashes: Sequence[bytes]) -> None:
     workers = max(1, work.embedder.parallel)
     running: dict[Future[Embedded], list[Waiting]] = {}
     done = 0
-    with ThreadPoolExecutor(workers, thread_name_prefix="embed") as pool:
+    gentle = work.gentle and total > QUICK_TEXTS
+    with ThreadPoolExecutor(
+        workers, thread_name_prefix="embed", initializer=lower_priority if gentle else None
+    ) as pool:
         try:
             for batch in _batches(work, hashes):
                 texts = [waiting.text for waiting in batch]
@@ -288,6 +307,13 @@ def _run(work: _Work, hashes: Sequence[bytes]) -> None:
             raise
     if total:
         report("embed", total, total)
+
+
+def lower_priority() -> None:
+    """Where a thread can have a priority of its own, which is on Linux."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
 def _batches(work: _Work, hashes: Sequence[bytes]) -> Iterator[list[Waiting]]:

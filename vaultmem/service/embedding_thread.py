@@ -1,10 +1,7 @@
 """Embedding in the background, beside something that must not wait for it."""
 
-import os
-import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,8 +21,6 @@ SAY_SECONDS = 10.0
 
 # A batch takes about a second; what takes longer than this is a server: seconds.
 END_SECONDS = 3.0
-
-_NICENESS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +76,6 @@ class EmbeddingThread(threading.Thread):
 
     def run(self) -> None:
         """What the thread does."""
-        _lower_priority()
         pause: float | None = None
         try:
             while not self._stopped():
@@ -112,7 +106,7 @@ class EmbeddingThread(threading.Thread):
             self._began = self._clock.elapsed()
         try:
             with self._memory.guarded():
-                reply = embed_waiting(self._memory, share=SHARE_TEXTS)
+                reply = embed_waiting(self._memory, share=SHARE_TEXTS, gentle=True)
         except VaultmemError as error:
             reply = EmbedReply(problem=str(error), code=error.code)
         self._embedded += reply.embedded
@@ -136,10 +130,3 @@ class EmbeddingThread(threading.Thread):
     def _unless_stopped(self, stage: str, done: int, total: int) -> None:
         if self._stopped():
             raise KeyboardInterrupt
-
-
-def _lower_priority() -> None:
-    """Where a thread can have a priority of its own: on Linux, whose threads inherit it."""
-    if sys.platform == "linux":
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
