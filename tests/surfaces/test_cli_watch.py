@@ -57,6 +57,8 @@ def test_status_of_another_process_tells_of_the_watcher(shell: CommandLine) -> N
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_ends_it_cleanly(name: str, shell: CommandLine) -> None:
+    if signal.getsignal(getattr(signal, name)) is signal.SIG_IGN:
+        pytest.skip("whoever runs these tests has it ignored, as nohup does")
     with watched(shell) as watcher:
         watcher.process.send_signal(getattr(signal, name))
         code = watcher.process.wait(20)

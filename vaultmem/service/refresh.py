@@ -29,7 +29,7 @@ from vaultmem.vault.read import is_bare
 # An answer waits so long for changes to be looked for and taken in: seconds.
 PATIENCE_SECONDS = 0.5
 # ... for another process that does so at the moment,
-LOCK_PATIENCE_SECONDS = 0.2
+LOCK_PATIENCE_SECONDS = 0.1
 # ... and for a watcher that has seen a change and not yet taken it in.
 WATCHER_PATIENCE_SECONDS = 0.4
 
