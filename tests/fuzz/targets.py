@@ -625,7 +625,7 @@ def check_path(
 
 def _read_whole(memory: Memory, text: str, choice: int, note: FoundNote | None) -> None:
     """Reading names what finding does, and gives that note's own text."""
-    request = ReadRequest(text, max_chars=(None, 1, 7, 1000)[choice >> 2 & 3])
+    request = ReadRequest(text, max_tokens=(None, 1, 70, 1000)[choice >> 2 & 3])
     try:
         reply: ReadReply = read(memory, request)
     except (NoteNotFound, NoteAmbiguous, Refused) as error:
@@ -635,7 +635,7 @@ def _read_whole(memory: Memory, text: str, choice: int, note: FoundNote | None) 
     assert reply.path == note.path
     assert CANARY not in reply.text
     assert is_canvas(reply.path) or reply.text in NOTES[reply.path]
-    assert request.max_chars is None or len(reply.text) <= request.max_chars
+    assert request.max_tokens is None or len(reply.text) <= max(80, 3 * request.max_tokens)
     sound(reply)
 
 

@@ -271,12 +271,12 @@ def hostile_calls(job: dict[str, Any]) -> dict[str, object]:
             result[f"limit {number}"] = answer(
                 partial(search, memory, SearchRequest("needle", limit=value))
             )
-            result[f"max_chars {number}"] = answer(
-                partial(read, memory, ReadRequest("special/real.md", value))
+            result[f"max_tokens {number}"] = answer(
+                partial(read, memory, ReadRequest("special/real.md", max_tokens=value))
             )
             result[f"command -k {number}"] = command(*place, "search", "needle", "-k", str(value))
-            result[f"command --max-chars {number}"] = command(
-                *place, "read", "special/real.md", "--max-chars", str(value)
+            result[f"command --max-tokens {number}"] = command(
+                *place, "read", "special/real.md", "--max-tokens", str(value)
             )
     result["same_bytes"] = before == sidecar_files(cache)
     return result

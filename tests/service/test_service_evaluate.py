@@ -101,7 +101,7 @@ def worked_out(
     ]
 
 
-def values(figures: Figures) -> list[float]:
+def values(figures: Figures | EvaluateReply) -> list[float]:
     return [getattr(figures, field.name) for field in fields(Figures)]
 
 

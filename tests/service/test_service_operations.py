@@ -25,7 +25,7 @@ def test_names_are_unique_and_what_the_command_line_promises() -> None:
 def test_requests_and_replies_are_frozen_values(operation: Operation) -> None:
     for kind in (operation.request, operation.reply):
         assert dataclasses.is_dataclass(kind)
-        assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+        assert kind.__dataclass_params__.frozen  # type: ignore[union-attr]
         assert kind.__doc__
         assert not kind.__doc__.startswith(kind.__name__), "a docstring that says nothing"
 

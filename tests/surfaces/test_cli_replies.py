@@ -355,11 +355,11 @@ def test_read_gives_one_section_for_a_heading(sample: CommandLine) -> None:
 
 
 def test_read_says_that_it_cut_a_long_text(sample: CommandLine) -> None:
-    reply = sample.reply("read", "Home", "--max-chars", "100")
+    reply = sample.reply("read", "Home", "--max-tokens", "200")
     assert reply["truncated"] is True
-    assert len(reply["text"]) <= 100
+    assert len(reply["text"]) <= 600
     assert sample.reply("read", "Home")["truncated"] is False
-    assert "cut after line" in sample.run("read", "Home", "--max-chars", "100").out
+    assert "cut after line" in sample.run("read", "Home", "--max-tokens", "200").out
 
 
 def test_read_gives_properties_of_every_type_as_json(tmp_path: Path) -> None:

@@ -26,6 +26,12 @@ class Evidence:
     coverage: float  # 0 to 1: share of the query's information that the note holds
     boosts: Mapping[str, float]  # name -> what it added
 
+    def __bool__(self) -> bool:
+        return bool(self.channels)
+
+
+NO_EVIDENCE = Evidence((), (), (), 0.0, {})
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
@@ -43,5 +49,5 @@ class Hit:
     weak: bool  # matches too little of the question to be trusted
     stub: bool  # the note has next to no text
     stale: bool  # the file has changed since it was indexed
-    uri: str  # opens the place in Obsidian
-    evidence: Evidence
+    uri: str  # opens the place in Obsidian; "" in an index
+    evidence: Evidence  # nothing in an index

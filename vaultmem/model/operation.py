@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 
 class Changes(StrEnum):
@@ -16,7 +16,7 @@ class Changes(StrEnum):
 
 
 class Group(StrEnum):
-    """Which set of operations it belongs to; assistants are shown RECALL by default."""
+    """Which set of operations it belongs to; assistants are shown the first three by default."""
 
     RECALL = "recall"
     WRITE = "write"
@@ -26,13 +26,42 @@ class Group(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class About:
+    """What a parameter means, for whoever fills it in; stands in `Annotated` beside its type."""
+
+    text: str
+    least: int | None = None
+    most: int | None = None
+    choices: tuple[str, ...] = ()  # of a text, or of each text in a list
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What may be said to every operation."""
+
+    max_tokens: Annotated[int | None, About("Room for the reply, in tokens.", least=1)] = None
+    cursor: Annotated[
+        str | None, About("`next` of a reply, to get what it left out; other arguments as then.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What every operation may have to say about its answer."""
+
+    degraded: tuple[str, ...] = ()  # what could not be done as asked, and why
+    omitted: tuple[str, ...] = ()  # what had no room in it
+    next: str | None = None  # the cursor that gets it
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """One thing vaultmem can do, the same over every surface."""
 
     name: str
     summary: str  # for a reader who pays by the word
-    request: type  # a frozen dataclass; its fields are the parameters
-    reply: type
+    request: type[Request]  # a frozen dataclass; its fields are the parameters
+    reply: type[Reply]
     run: Callable[[Any, Any], Any]  # (Memory, request) -> reply
     changes: Changes
     group: Group

@@ -33,6 +33,12 @@ LOCK_PATIENCE_SECONDS = 0.1
 # ... and for a watcher that has seen a change and not yet taken it in.
 WATCHER_PATIENCE_SECONDS = 0.4
 
+INCOMPLETE = "The index is not complete yet; notes are missing from it."
+BUSY = (
+    "Another vaultmem process is taking in changes just now; what it has not come to yet is not "
+    "found."
+)
+
 # What an answer finds out of date it takes in within these bounds, and believes no deletion.
 _A_MOMENT = Bounds(
     lock_seconds=LOCK_PATIENCE_SECONDS,
@@ -62,7 +68,7 @@ def make_ready(memory: Memory, *, vectors: bool = False) -> tuple[str, ...]:
         if sidecar is None:
             return ()  # it is being replaced at this moment; `lookup` waits for the new one
         partial = sidecar.meta(COMPLETE) is None
-    missing = ("The index is not complete yet; notes are missing from it.",) if partial else ()
+    missing = (INCOMPLETE,) if partial else ()
     wish = memory.settings["search.refresh"]
     if sidecar.read_only and wish != "never":
         return (*_not_taken_in(memory), *missing)
@@ -82,11 +88,7 @@ def make_ready(memory: Memory, *, vectors: bool = False) -> tuple[str, ...]:
     try:
         taken = take_in(memory, bounds=bounds)
     except SidecarBusy:
-        return (
-            "Another vaultmem process is taking in changes just now; what it has not come to yet "
-            "is not found.",
-            *missing,
-        )
+        return (BUSY, *missing)
     except (SidecarUnavailable, DiskFull) as error:
         return (str(error), *missing)
     except (VaultEmpty, VaultUnreadable) as error:

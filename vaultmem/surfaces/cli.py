@@ -11,6 +11,7 @@ from vaultmem import __version__
 if TYPE_CHECKING:
     import argparse
 
+    from vaultmem.model.operation import Reply
     from vaultmem.service.application import Memory, Progress
 
 INTERRUPTED = 130
@@ -125,14 +126,23 @@ def _parser() -> "argparse.ArgumentParser":
     parser.add_argument("--version", action="version", version=f"vaultmem {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    def add(name: str, run: Callable[[Any], int], about: str) -> "argparse.ArgumentParser":
+    room = Parser(add_help=False)
+    room.add_argument(
+        "--max-tokens", type=_number, metavar="N", help="room for the reply; says what has none"
+    )
+    room.add_argument("--cursor", help="`next` of a reply in JSON, to get what it left out")
+
+    def add(
+        name: str, run: Callable[[Any], int], about: str, *, long: bool = False
+    ) -> "argparse.ArgumentParser":
+        parents = [common, room] if long else [common]
         command = commands.add_parser(
-            name, help=about, description=about, parents=[common], allow_abbrev=False
+            name, help=about, description=about, parents=parents, allow_abbrev=False
         )
         command.set_defaults(command=run)
         return command
 
-    index = add("index", _index, "bring the index up to date with the vault")
+    index = add("index", _index, "bring the index up to date with the vault", long=True)
     index.add_argument("--rebuild", action="store_true", help="start from nothing")
     index.add_argument(
         "--accept-deletions",
@@ -143,7 +153,7 @@ def _parser() -> "argparse.ArgumentParser":
         "--no-embed", action="store_true", help="by words only; vectors are made another time"
     )
 
-    search = add("search", _search, "find passages by words, meaning and filters")
+    search = add("search", _search, "find passages by words, meaning and filters", long=True)
     search.add_argument("query", nargs="*", help="words; put -- before one that begins with a dash")
     search.add_argument("-k", type=_number, metavar="N", help="hits at most")
     search.add_argument("--mode", choices=["hybrid", "keyword", "semantic", "graph"])
@@ -161,19 +171,21 @@ def _parser() -> "argparse.ArgumentParser":
         help="leave a channel out, to see what it does",
     )
     search.add_argument("--passages", action="store_true", help="every passage, not one a note")
+    search.add_argument("--detail", choices=["index", "full"], help="index: a line for each hit")
 
-    read = add("read", _read, "show a note, or the section or block behind a #")
+    read = add("read", _read, "show a note, or the section or block behind a #", long=True)
     read.add_argument("note", help="path, name or alias; #Heading or #^block may follow")
-    read.add_argument(
-        "--max-chars", type=_number, metavar="N", help="cut longer text at a line end"
-    )
 
-    links = add("links", _links, "show where a note's links lead, and what links to it")
+    links = add("links", _links, "show where a note's links lead, and what links to it", long=True)
     links.add_argument("note", help="path, name or alias")
 
-    add("lint", _lint, "list broken and ambiguous links, orphans, and notes with problems")
+    lint = "list broken and ambiguous links, orphans, and notes with problems"
+    add("lint", _lint, lint, long=True)
     secrets = add(
-        "secrets", _secrets, "list credentials found in notes, and allow what only looks like one"
+        "secrets",
+        _secrets,
+        "list credentials found in notes, and allow what only looks like one",
+        long=True,
     )
     secrets.add_argument("action", nargs="?", choices=["list", "allow", "revoke"], default="list")
     secrets.add_argument("fingerprint", nargs="*", help="of the secret, as the list shows it")
@@ -187,11 +199,12 @@ def _parser() -> "argparse.ArgumentParser":
     )
     service.add_argument("--uninstall", action="store_true", help="run it there no more")
     watch.add_argument("--yes", action="store_true", help="with these two: without asking")
-    add("status", _status, "show counts, freshness and problems")
-    why = add("why", _why, "tell why a note is, or is not, found")
+    add("status", _status, "show counts, freshness and problems", long=True)
+    why = add("why", _why, "tell why a note is, or is not, found", long=True)
     why.add_argument("note", metavar="PATH", help="path in the vault, or a note's name")
-    add("doctor", _doctor, "check the installation, the vault and the index")
-    evaluation = add("eval", _eval, "measure search by questions whose notes are known")
+    add("doctor", _doctor, "check the installation, the vault and the index", long=True)
+    measure = "measure search by questions whose notes are known"
+    evaluation = add("eval", _eval, measure, long=True)
     evaluation.add_argument("file", metavar="QUESTIONS", help="a file with one JSON object a line")
     evaluation.add_argument("--mode", choices=["hybrid", "keyword", "semantic", "graph"])
     evaluation.add_argument(
@@ -199,8 +212,21 @@ def _parser() -> "argparse.ArgumentParser":
         action="store_true",
         help="not in the other modes too, nor with each channel left out",
     )
-    add("config", _config, "list every setting, its value and where that comes from")
+    add("config", _config, "list every setting, its value and where that comes from", long=True)
     add("demo", _demo, "show vaultmem at work on a sample vault")
+    mcp = add("mcp", _mcp, "serve assistants by the Model Context Protocol, on standard input")
+    mcp.add_argument(
+        "--tools",
+        choices=["default", "all"],
+        default="default",
+        help="all: those for the care of the index and the vault as well",
+    )
+    mcp.add_argument(
+        "--log-level",
+        choices=["debug", "info", "warning", "error"],
+        default="warning",
+        help="how much is said on standard error",
+    )
     return parser
 
 
@@ -239,6 +265,7 @@ def _index(arguments: "argparse.Namespace") -> int:
         rebuild=arguments.rebuild,
         embed=not arguments.no_embed,
         accept_deletions=arguments.accept_deletions,
+        **_room(arguments),
     )
     return _answer(arguments, lambda memory: index(memory, request), render_index, verdict)
 
@@ -258,6 +285,8 @@ def _search(arguments: "argparse.Namespace") -> int:
         before=arguments.before,
         passages=arguments.passages,
         without=tuple(arguments.without),
+        detail=arguments.detail,
+        **_room(arguments),
     )
     return _answer(
         arguments,
@@ -270,7 +299,7 @@ def _read(arguments: "argparse.Namespace") -> int:
     from vaultmem.service.operations.read import ReadRequest, read
     from vaultmem.surfaces.render import render_read
 
-    request = ReadRequest(arguments.note, arguments.max_chars)
+    request = ReadRequest(arguments.note, **_room(arguments))
     return _answer(arguments, lambda memory: read(memory, request), render_read)
 
 
@@ -278,7 +307,7 @@ def _links(arguments: "argparse.Namespace") -> int:
     from vaultmem.service.operations.related import RelatedRequest, related
     from vaultmem.surfaces.render import render_links
 
-    request = RelatedRequest(arguments.note)
+    request = RelatedRequest(arguments.note, **_room(arguments))
     return _answer(arguments, lambda memory: related(memory, request), render_links)
 
 
@@ -289,7 +318,8 @@ def _lint(arguments: "argparse.Namespace") -> int:
     def verdict(reply: LintReply) -> int:
         return int(bool(reply.unresolved or reply.ambiguous or reply.problems or reply.secrets))
 
-    return _answer(arguments, lambda memory: lint(memory, LintRequest()), render_lint, verdict)
+    request = LintRequest(**_room(arguments))
+    return _answer(arguments, lambda memory: lint(memory, request), render_lint, verdict)
 
 
 def _secrets(arguments: "argparse.Namespace") -> int:
@@ -302,8 +332,11 @@ def _secrets(arguments: "argparse.Namespace") -> int:
     from vaultmem.surfaces.render import render_allowed, render_secrets
 
     if arguments.action == "list":
-        return _answer(arguments, lambda memory: secrets(memory, SecretsRequest()), render_secrets)
-    request = AllowRequest(tuple(arguments.fingerprint), revoke=arguments.action == "revoke")
+        listing = SecretsRequest(**_room(arguments))
+        return _answer(arguments, lambda memory: secrets(memory, listing), render_secrets)
+    request = AllowRequest(
+        tuple(arguments.fingerprint), revoke=arguments.action == "revoke", **_room(arguments)
+    )
     return _answer(arguments, lambda memory: allow_secret(memory, request), render_allowed)
 
 
@@ -317,7 +350,8 @@ def _status(arguments: "argparse.Namespace") -> int:
     from vaultmem.service.operations.status import StatusRequest, status
     from vaultmem.surfaces.render import render_status
 
-    return _answer(arguments, lambda memory: status(memory, StatusRequest()), render_status)
+    request = StatusRequest(**_room(arguments))
+    return _answer(arguments, lambda memory: status(memory, request), render_status)
 
 
 def _doctor(arguments: "argparse.Namespace") -> int:
@@ -327,7 +361,7 @@ def _doctor(arguments: "argparse.Namespace") -> int:
     def verdict(reply: StatusReply) -> int:
         return int(not all(check.ok for check in reply.checks))
 
-    request = StatusRequest(checks=True)
+    request = StatusRequest(checks=True, **_room(arguments))
     return _answer(arguments, lambda memory: status(memory, request), render_doctor, verdict)
 
 
@@ -335,7 +369,7 @@ def _config(arguments: "argparse.Namespace") -> int:
     from vaultmem.service.operations.status import StatusRequest, status
     from vaultmem.surfaces.render import render_config
 
-    request = StatusRequest(settings=True)
+    request = StatusRequest(settings=True, **_room(arguments))
     return _answer(arguments, lambda memory: status(memory, request), render_config)
 
 
@@ -343,7 +377,7 @@ def _why(arguments: "argparse.Namespace") -> int:
     from vaultmem.service.operations.inspect import InspectRequest, inspect
     from vaultmem.surfaces.render import render_why
 
-    request = InspectRequest(arguments.note)
+    request = InspectRequest(arguments.note, **_room(arguments))
     return _answer(arguments, lambda memory: inspect(memory, request), render_why)
 
 
@@ -356,6 +390,7 @@ def _eval(arguments: "argparse.Namespace") -> int:
         source=arguments.file,
         mode=arguments.mode,
         compare=not arguments.no_compare,
+        **_room(arguments),
     )
     return _answer(arguments, lambda memory: evaluate(memory, request), render_eval)
 
@@ -367,6 +402,17 @@ def _demo(arguments: "argparse.Namespace") -> int:
     reply = run_demo()
     _print(reply, render_demo(reply), as_json=getattr(arguments, "json", False))
     return int(not reply.passed)
+
+
+def _room(arguments: "argparse.Namespace") -> dict[str, Any]:
+    """What is said of the reply's size."""
+    return {"max_tokens": arguments.max_tokens, "cursor": arguments.cursor}
+
+
+def _mcp(arguments: "argparse.Namespace") -> int:
+    from vaultmem.surfaces.cli_mcp import mcp
+
+    return mcp(arguments)
 
 
 def _answer(
@@ -388,11 +434,21 @@ def _answer(
     finally:
         memory.close()
     as_json = getattr(arguments, "json", False)
-    _print(reply, "" if as_json else render(reply), as_json=as_json)
-    if not hasattr(reply, "degraded"):
-        for notice in dict.fromkeys(memory.notices):
+    _print(reply, "" if as_json else render(reply) + _left_out(reply), as_json=as_json)
+    for notice in dict.fromkeys(memory.notices):
+        if notice not in reply.degraded:
             _say(notice)
     return verdict(reply)
+
+
+def _left_out(reply: "Reply") -> str:
+    """What had no room, and how to get it."""
+    if reply.next is None:
+        return ""
+    from vaultmem.surfaces.text import visible_line
+
+    what = "; ".join(reply.omitted)
+    return "\n" + visible_line(f"… left out: {what} (--cursor {reply.next})")
 
 
 def _print(reply: object, text: str, *, as_json: bool) -> None:

@@ -5,8 +5,9 @@ Text from notes is shown without the characters that would steer a terminal.
 
 from collections.abc import Iterator
 
-from vaultmem.model.hit import Hit
+from vaultmem.model.hit import Evidence, Hit
 from vaultmem.model.note import FoundSecret, Problem
+from vaultmem.model.operation import Reply
 from vaultmem.model.watch_state import Watching
 from vaultmem.service.demo import DemoReply
 from vaultmem.service.operations.index import IndexReply
@@ -35,7 +36,8 @@ def render_index(reply: IndexReply) -> str:
         )
         if count
     ]
-    lines = [
+    lines = _degraded(reply)
+    lines += [
         f"{_documents(notes.total, canvases.total)} in {_count(reply.chunks.total, 'passage')}: "
         f"{', '.join(parts) or 'nothing changed'} ({reply.seconds:.1f} s)"
     ]
@@ -65,7 +67,7 @@ def _embedding(reply: IndexReply) -> Iterator[str]:
 
 def render_search(reply: SearchReply, *, explain: bool) -> str:
     """Hits, best first."""
-    lines = [f"! {reason}" for reason in reply.degraded]
+    lines = _degraded(reply)
     lines += [f"Also looked for {form} ({word})" for word, form in reply.repaired.items()]
     if not reply.hits:
         lines.append("Nothing found.")
@@ -75,7 +77,7 @@ def render_search(reply: SearchReply, *, explain: bool) -> str:
     for number, hit in enumerate(reply.hits, 1):
         lines += _hit(number, hit)
         if explain:
-            lines += _evidence(hit)
+            lines += _evidence(hit.evidence)
     if reply.left_out:
         lines.append(f"… and {reply.left_out:,} more (-k gives more)")
     return _joined(lines)
@@ -93,8 +95,8 @@ def _hit(number: int, hit: Hit) -> Iterator[str]:
         yield "   " + hit.snippet
 
 
-def _evidence(hit: Hit) -> Iterator[str]:
-    for channel in hit.evidence.channels:
+def _evidence(evidence: Evidence) -> Iterator[str]:
+    for channel in evidence.channels:
         rank = f"rank {channel.rank}" if channel.rank is not None else "not ranked"
         lent = ", lent by the passage's own" if channel.lent else ""
         weight = f" x {channel.weight:.2g}" if channel.weight != 1 else ""
@@ -103,17 +105,17 @@ def _evidence(hit: Hit) -> Iterator[str]:
             f"     {channel.channel}: {channel.scaled:.3f}{weight} "
             f"({rank}, {measure} {channel.raw:.3f}{lent})"
         )
-    for name, value in hit.evidence.boosts.items():
+    for name, value in evidence.boosts.items():
         yield f"     {name}: +{value:.2f}"
-    yield f"     holds: {', '.join(hit.evidence.matched) or 'none of the words'}"
-    if hit.evidence.missing:
-        yield f"     lacks: {', '.join(hit.evidence.missing)}"
-    yield f"     coverage: {hit.evidence.coverage:.2f}"
+    yield f"     holds: {', '.join(evidence.matched) or 'none of the words'}"
+    if evidence.missing:
+        yield f"     lacks: {', '.join(evidence.missing)}"
+    yield f"     coverage: {evidence.coverage:.2f}"
 
 
 def render_read(reply: ReadReply) -> str:
     """The note's text, then what links here."""
-    lines = [f"! {reason}" for reason in reply.degraded]
+    lines = _degraded(reply)
     lines = [visible_line(line) for line in lines] + [reply.text.rstrip("\n")]
     shown = len(lines)
     if reply.truncated:
@@ -129,7 +131,7 @@ def render_read(reply: ReadReply) -> str:
 
 def render_links(reply: RelatedReply) -> str:
     """Links out and in."""
-    lines = [f"! {reason}" for reason in reply.degraded]
+    lines = _degraded(reply)
     lines.append(f"{reply.path} links to ({len(reply.links)}):")
     lines += [f"  {_link(link)}" for link in reply.links] or ["  nothing"]
     lines.append(f"Linked from ({len(reply.backlinks)}):")
@@ -153,7 +155,7 @@ def _link(link: LinkOut) -> str:
 
 def render_lint(reply: LintReply) -> str:
     """What is amiss, by kind."""
-    lines = [f"! {reason}" for reason in reply.degraded]
+    lines = _degraded(reply)
     lines.append(f"Links to notes that do not exist: {len(reply.unresolved)}")
     for link in reply.unresolved:
         hint = f"  (perhaps {', '.join(link.suggestions)})" if link.suggestions else ""
@@ -177,7 +179,7 @@ def render_lint(reply: LintReply) -> str:
 
 def render_secrets(reply: SecretsReply) -> str:
     """Each credential with what it can be allowed by."""
-    lines = [f"! {reason}" for reason in reply.degraded]
+    lines = _degraded(reply)
     lines += [_secret(secret) for secret in reply.secrets] or ["No note holds a credential."]
     if any(secret.fingerprint and not secret.allowed for secret in reply.secrets):
         lines += ["", "`vaultmem secrets allow FINGERPRINT` lets text through that is no secret."]
@@ -186,7 +188,8 @@ def render_secrets(reply: SecretsReply) -> str:
 
 def render_allowed(reply: AllowReply) -> str:
     """What is let through now."""
-    lines = [
+    lines = _degraded(reply)
+    lines += [
         f"{_count(len(reply.changed), 'fingerprint')} changed, "
         f"{_count(reply.notes, 'note')} indexed again"
     ]
@@ -214,6 +217,7 @@ def render_status(reply: StatusReply) -> str:
             fresh += f", {reply.missing:,} of them missing from the vault"
     return _joined(
         [
+            *_degraded(reply),
             f"vault     {reply.vault}",
             f"index     {reply.sidecar}",
             f"notes     {reply.notes:,}{_canvases(reply.canvases)} in "
@@ -261,7 +265,7 @@ def _vectors(reply: StatusReply) -> str:
 
 def render_doctor(reply: StatusReply) -> str:
     """Each health check on a line, with its fix."""
-    lines: list[str] = []
+    lines = _degraded(reply)
     for check in reply.checks:
         lines.append(f"{'ok  ' if check.ok else 'FAIL'}  {check.id}: {check.detail}")
         if check.fix:
@@ -271,7 +275,7 @@ def render_doctor(reply: StatusReply) -> str:
 
 def render_config(reply: StatusReply) -> str:
     """Each setting with its value and where that comes from."""
-    lines: list[str] = []
+    lines = _degraded(reply)
     for setting in reply.settings:
         where = "; ".join(filter(None, (setting.source, setting.variable)))
         lines.append(f"{setting.key} = {_value(setting.value)}  ({where})")
@@ -294,7 +298,7 @@ def _value(value: object) -> str:
 
 def render_why(reply: InspectReply) -> str:
     """Why a note is, or is not, found."""
-    lines = [reply.path]
+    lines = [*_degraded(reply), reply.path]
     lines += [f"  {reason}" for reason in reply.reasons]
     if reply.indexed:
         lines.append(
@@ -312,6 +316,10 @@ def render_demo(reply: DemoReply) -> str:
         lines.append(f"  {verdict}  {step.name:<22} {step.seconds:6.3f} s  {step.detail}")
     lines += ["", f"Next: {reply.next}"]
     return _joined(lines)
+
+
+def _degraded(reply: Reply) -> list[str]:
+    return [f"! {reason}" for reason in reply.degraded]
 
 
 def _problems(problems: tuple[Problem, ...], limit: int | None = MAX_LISTED) -> list[str]:

@@ -35,7 +35,7 @@ def render_eval(reply: EvaluateReply) -> str:
     return "\n".join(visible_line(line) for line in lines)
 
 
-def _figures(name: str, figures: Figures) -> str:
+def _figures(name: str, figures: Figures | EvaluateReply) -> str:
     means = (figures.mrr, figures.hit_1, figures.hit_5, figures.hit_10, figures.ndcg_10)
     return COLUMNS.format(_cut(name), f"{figures.n:,}", *(f"{value:.3f}" for value in means))
 

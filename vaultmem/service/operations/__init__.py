@@ -21,7 +21,8 @@ from vaultmem.service.operations.status import StatusReply, StatusRequest, statu
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "search",
-        "Find passages by words, phrases and filters; best first, one a note, with the reason.",
+        "Find what the person's notes say before answering from memory: best passages with path, "
+        "title, one line, score; `read` gives the text. Changes nothing.",
         SearchRequest,
         SearchReply,
         search,
@@ -30,7 +31,8 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "read",
-        "Give a note, or the section or block behind a #, in full, with properties and backlinks.",
+        "Read a note, or one section or block of it, after search or when named: text, "
+        "properties, links and backlinks. Changes nothing.",
         ReadRequest,
         ReadReply,
         read,
@@ -39,7 +41,8 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "related",
-        "List the links of a note, where each leads, and the notes that link to it.",
+        "See what a note links to and what links to it, to follow a topic further: paths, "
+        "lines, unresolved links. Changes nothing.",
         RelatedRequest,
         RelatedReply,
         related,
@@ -48,7 +51,8 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "status",
-        "Counts, freshness and problems; on request the health checks and the settings.",
+        "Check whether the notes are indexed, fresh and healthy, when search misses something: "
+        "counts, waiting notes, optional checks and settings. Changes nothing.",
         StatusRequest,
         StatusReply,
         status,
@@ -57,7 +61,8 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "index",
-        "Bring the index up to date with the vault; tells what was added, changed and removed.",
+        "Take changed notes in at once, or rebuild, when status says notes wait: counts and "
+        "problems. Changes the index only, no note.",
         IndexRequest,
         IndexReply,
         index,
@@ -66,7 +71,8 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "inspect",
-        "Say why a note is, or is not, found: when indexed, which rule or problem, what it holds.",
+        "Explain why a note is or is not found, when search misses it: rule, problem, "
+        "passages, kind, date. Changes nothing.",
         InspectRequest,
         InspectReply,
         inspect,
@@ -75,7 +81,8 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "lint",
-        "List links that lead nowhere or could mean several notes, orphans, and notes with faults.",
+        "Find what needs mending in the vault: links to nowhere, ambiguous links, orphans, faulty "
+        "properties, credentials; each with its line. Changes nothing.",
         LintRequest,
         LintReply,
         lint,
@@ -84,7 +91,8 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "secrets",
-        "List credentials found in notes: note, line, kind and fingerprint, never the credential.",
+        "List credentials found in notes, to warn the person: note, line, kind and "
+        "fingerprint, never the credential itself. Changes nothing.",
         SecretsRequest,
         SecretsReply,
         secrets,
@@ -93,7 +101,8 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "allow_secret",
-        "Let text through that only looks like a credential, by fingerprint; a person decides.",
+        "Let text through that only looks like a credential, by fingerprint; the person is asked "
+        "to agree. Changes what search and read show.",
         AllowRequest,
         AllowReply,
         allow_secret,
@@ -102,7 +111,8 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "evaluate",
-        "Ask questions whose notes are known: how far up these are found, and by which channels.",
+        "Measure search with questions whose right notes are known: how far up these come, overall "
+        "and by channel. Changes nothing.",
         EvaluateRequest,
         EvaluateReply,
         evaluate,
@@ -110,3 +120,13 @@ OPERATIONS: tuple[Operation, ...] = (
         Group.CARE,
     ),
 )
+
+# What an assistant is shown unless the person wants it to see everything.
+DEFAULT_GROUPS = frozenset({Group.RECALL, Group.WRITE, Group.LEARN})
+
+
+def listed(*, everything: bool) -> tuple[Operation, ...]:
+    """The operations that an assistant is shown."""
+    return tuple(
+        operation for operation in OPERATIONS if everything or operation.group in DEFAULT_GROUPS
+    )

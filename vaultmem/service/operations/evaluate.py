@@ -7,12 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from random import Random
+from typing import Annotated
 
 from vaultmem.index.lookup import Lookup
 from vaultmem.model.errors import NoteAmbiguous, NoteNotFound, Refused, UsageError
+from vaultmem.model.operation import About, Reply, Request
 from vaultmem.model.query import Mode
 from vaultmem.retrieval.metrics import DEPTH, mean, measured, paired_differences
 from vaultmem.service.application import Memory
+from vaultmem.service.budget import fitted
 from vaultmem.service.find_note import find_note
 from vaultmem.service.mending import mended
 from vaultmem.service.operations.search import SearchRequest, search
@@ -43,13 +46,17 @@ FORM = '{"query": text, "relevant": [notes]}'
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluateRequest:
+class EvaluateRequest(Request):
     """Questions, and how to ask them."""
 
-    questions: str  # one JSON object a line: FORM, and optionally "kind": text
-    source: str = "questions"  # what they are called in messages: the file they are from
-    mode: str | None = None  # hybrid, keyword, semantic; None for the best there is
-    compare: bool = True  # also ask in the other modes, and with each channel left out
+    questions: Annotated[
+        str, About(f'One JSON object a line: {FORM}, and optionally "kind": text.')
+    ]
+    source: Annotated[str, About("What messages call them.")] = "questions"
+    mode: Annotated[str | None, About("Best there is if absent.", choices=tuple(Mode))] = None
+    compare: Annotated[bool, About("Also in the other modes, and with each channel left out.")] = (
+        True
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +110,15 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluateReply(Figures):
-    """How well search answers the questions."""
+class EvaluateReply(Reply):
+    """How well search answers the questions; the figures are those of `Figures`."""
 
+    n: int
+    mrr: float
+    hit_1: float = field(metadata={"key": "hit@1"})
+    hit_5: float = field(metadata={"key": "hit@5"})
+    hit_10: float = field(metadata={"key": "hit@10"})
+    ndcg_10: float = field(metadata={"key": "ndcg@10"})
     by_kind: dict[str, Figures]  # questions without a kind are in no kind
     mode: str  # what was used
     variants: tuple[Compared, ...]
@@ -113,7 +126,6 @@ class EvaluateReply(Figures):
     source: str
     skipped: tuple[Remark, ...]  # lines that count nowhere
     missing: tuple[Remark, ...]  # notes named as relevant that the vault does not have
-    degraded: tuple[str, ...]  # what could not be done as asked, and why
     seconds: float
 
 
@@ -151,6 +163,7 @@ class _Answers:
         return frozenset.intersection(*self.reasons)
 
 
+@fitted
 @mended
 def evaluate(memory: Memory, request: EvaluateRequest) -> EvaluateReply:
     """Ask every question and tell how far up the relevant notes were found.

@@ -1,25 +1,28 @@
 """index: files -> snapshot -> delta -> notes -> passages -> rows -> vectors."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.store import sidecar_errors
 from vaultmem.index.vectors import PassageVectors
 from vaultmem.model.errors import DiskFull, SidecarBusy, SidecarDamaged, SidecarUnavailable
 from vaultmem.model.note import Problem
+from vaultmem.model.operation import About, Reply, Request
 from vaultmem.service.application import Memory
+from vaultmem.service.budget import fitted
 from vaultmem.service.embed import EmbedReply, embed_waiting
 from vaultmem.service.indexing import LOCK_SECONDS, Bounds, NoteCounts, take_in
 from vaultmem.service.mending import mended
 
 
 @dataclass(frozen=True, slots=True)
-class IndexRequest:
+class IndexRequest(Request):
     """How to index."""
 
-    rebuild: bool = False  # start from nothing instead of from what is known
-    embed: bool = True  # give passages their vectors afterwards
-    accept_deletions: bool = False  # forget missing notes, however many they are
+    rebuild: Annotated[bool, About("Start from nothing instead of from what is known.")] = False
+    embed: Annotated[bool, About("Give passages their vectors afterwards; takes long.")] = True
+    accept_deletions: Annotated[bool, About("Forget missing notes, however many.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class EmbedderUse:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexReply:
+class IndexReply(Reply):
     """What indexing did."""
 
     vault: str
@@ -59,6 +62,7 @@ class IndexReply:
     seconds: float
 
 
+@fitted
 @mended
 def index(memory: Memory, request: IndexRequest) -> IndexReply:
     """Bring the sidecar up to date with the vault. Doing it twice equals doing it once.

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.rows import FoundNote
@@ -10,8 +11,10 @@ from vaultmem.index.update import stored_files
 from vaultmem.model.delta import Snapshot
 from vaultmem.model.errors import NoteNotFound, Refused
 from vaultmem.model.note import Item, Problem, Screening
+from vaultmem.model.operation import About, Reply, Request
 from vaultmem.security.hidden import shown
 from vaultmem.service.application import Memory
+from vaultmem.service.budget import fitted
 from vaultmem.service.embedders import answering_space
 from vaultmem.service.find_note import find_note, refuse_traversal, refuse_unfit
 from vaultmem.service.indexing import look
@@ -20,14 +23,14 @@ from vaultmem.vault.paths import is_hidden, is_searched, vault_path
 
 
 @dataclass(frozen=True, slots=True)
-class InspectRequest:
+class InspectRequest(Request):
     """Which note to look into."""
 
-    note: str  # a path in the vault, or a note's name
+    note: Annotated[str, About("A path in the vault, or a note's name.")]
 
 
 @dataclass(frozen=True, slots=True)
-class InspectReply:
+class InspectReply(Reply):
     """A note's state in the index, and the reasons for it."""
 
     path: str
@@ -47,6 +50,7 @@ class InspectReply:
     current: bool  # the file is the one that was indexed
 
 
+@fitted
 @mended
 def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
     """Explain a note's place in the index. Looks at the vault, changes nothing.

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.rows import UnresolvedLink
 from vaultmem.model.note import FoundSecret, Problem, note_name
+from vaultmem.model.operation import Reply, Request
 from vaultmem.security.hidden import shown as escaped
 from vaultmem.service.application import Memory
+from vaultmem.service.budget import fitted
 from vaultmem.service.mending import mended
 from vaultmem.service.note_text import read_note, shown_text
 from vaultmem.service.operations.related import lines_of
@@ -39,7 +41,7 @@ _WIKILINK = re.compile(r"\[\[[^\[\]\n]*+\]\]")
 
 
 @dataclass(frozen=True, slots=True)
-class LintRequest:
+class LintRequest(Request):
     """Nothing to choose yet."""
 
 
@@ -74,7 +76,7 @@ class Orphan:
 
 
 @dataclass(frozen=True, slots=True)
-class LintReply:
+class LintReply(Reply):
     """What a person may want to mend. Templates are left out: their links are to be filled in."""
 
     unresolved: tuple[Unresolved, ...]
@@ -82,9 +84,9 @@ class LintReply:
     orphans: tuple[Orphan, ...]
     problems: tuple[Problem, ...]  # of properties, files, conflict copies, ids given twice
     secrets: tuple[FoundSecret, ...]  # credentials that are not allowed
-    degraded: tuple[str, ...]
 
 
+@fitted
 @mended
 def lint(memory: Memory, request: LintRequest) -> LintReply:
     """Everything that is amiss in the vault; changes nothing."""

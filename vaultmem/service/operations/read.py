@@ -1,12 +1,15 @@
 """read: a note, or the section or block behind a `#`, as it stands in the file now."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 from vaultmem.index.rows import FoundNote
-from vaultmem.model.errors import NoteNotFound, UsageError
+from vaultmem.model.errors import NoteNotFound
 from vaultmem.model.note import Field, Note
+from vaultmem.model.operation import About, Reply, Request
 from vaultmem.security.hidden import shown, shown_in
 from vaultmem.service.application import Memory
+from vaultmem.service.budget import CUT, fitted
 from vaultmem.service.find_note import find_note
 from vaultmem.service.mending import mended
 from vaultmem.service.note_text import read_note, screen_for
@@ -20,22 +23,21 @@ from vaultmem.vault.subpath import find_place
 
 
 @dataclass(frozen=True, slots=True)
-class ReadRequest:
+class ReadRequest(Request):
     """What to read."""
 
-    note: str  # path, name or alias; `#Heading` or `#^block` may follow
-    max_chars: int | None = None  # longer text is cut at a line end, and said to be
+    note: Annotated[str, About("Path, name or alias; #Heading or #^block may follow.")]
 
 
 @dataclass(frozen=True, slots=True)
-class ReadReply:
+class ReadReply(Reply):
     """A note's text with what belongs to it."""
 
     path: str
     title: str
     subpath: str
     lines: tuple[int, int]  # of the text given: 1-based, inclusive
-    text: str
+    text: str = field(metadata={CUT: ("lines", "truncated")})
     frontmatter: dict[str, object]
     properties: dict[str, object]  # with the fields of the text; the frontmatter wins
     fields: tuple[Field, ...]  # `key:: value` in the text
@@ -44,10 +46,10 @@ class ReadReply:
     backlinks: tuple[Backlink, ...]
     links: tuple[LinkOut, ...]
     truncated: bool
-    degraded: tuple[str, ...]
     uri: str
 
 
+@fitted
 @mended
 def read(memory: Memory, request: ReadRequest) -> ReadReply:
     """Give a note in full.
@@ -55,11 +57,6 @@ def read(memory: Memory, request: ReadRequest) -> ReadReply:
     Raises NoteNotFound (also when the subpath leads nowhere, naming what is there), NoteAmbiguous
     and Refused.
     """
-    wanted = request.max_chars
-    if wanted is not None and (not isinstance(wanted, int) or isinstance(wanted, bool)):
-        raise UsageError(f"The number of characters is {wanted!r}; a whole number is needed.")
-    if wanted is not None and wanted < 1:
-        raise UsageError(f"The number of characters is {request.max_chars}; 1 is the least.")
     degraded = make_ready(memory)
     with memory.guarded():
         lookup = memory.lookup()
@@ -67,9 +64,7 @@ def read(memory: Memory, request: ReadRequest) -> ReadReply:
         with Door(memory.vault) as door:
             data = _bytes(memory, door, found)
             screen = screen_for(memory, found, data)
-            text, first, last, truncated = _cut(
-                found.path, data, screen, subpath=subpath, max_chars=request.max_chars
-            )
+            text, first, last = _place(found.path, data, screen, subpath=subpath)
             backlinks = backlinks_of(lookup, door, found.path, memory)
         frontmatter = {shown(name): shown_in(v) for name, v in lookup.properties(found.id).items()}
         fields = tuple(
@@ -89,7 +84,7 @@ def read(memory: Memory, request: ReadRequest) -> ReadReply:
             aliases=tuple(map(shown, lookup.aliases_of(found.id))),
             backlinks=backlinks,
             links=links_of(lookup, found),
-            truncated=truncated,
+            truncated=False,
             degraded=degraded,
             uri=obsidian_uri(memory.vault, found.path),
         )
@@ -98,8 +93,8 @@ def read(memory: Memory, request: ReadRequest) -> ReadReply:
 def _properties(frontmatter: dict[str, object], fields: tuple[Field, ...]) -> dict[str, object]:
     """Both kinds of properties by name; a field given several times is a list of its values."""
     given: dict[str, list[str]] = {}
-    for field in fields:
-        given.setdefault(field.key, []).append(field.value)
+    for one in fields:
+        given.setdefault(one.key, []).append(one.value)
     taken = {name.lower() for name in frontmatter}
     written: dict[str, object] = {
         name: values[0] if len(values) == 1 else values
@@ -116,10 +111,8 @@ def _bytes(memory: Memory, door: Door, found: FoundNote) -> bytes:
     raise NoteNotFound(f"{found.path} was indexed and cannot be read now. {data.message}")
 
 
-def _cut(
-    path: str, data: bytes, screen: Screen | None, *, subpath: str, max_chars: int | None
-) -> tuple[str, int, int, bool]:
-    """(text, first line, last line, truncated) of what was asked for."""
+def _place(path: str, data: bytes, screen: Screen | None, *, subpath: str) -> tuple[str, int, int]:
+    """(text, first line, last line) of what was asked for."""
     if subpath:
         note = parse(path, data, screen)
         place = find_place(note, subpath)
@@ -132,11 +125,7 @@ def _cut(
     else:
         text = readable(path, data, screen)
         first = 1
-    truncated = max_chars is not None and len(text) > max_chars
-    if max_chars is not None and truncated:
-        end = text.rfind("\n", 0, max_chars + 1)
-        text = text[: end if end > 0 else max_chars]
-    return text, first, first + text.rstrip("\n").count("\n"), truncated
+    return text, first, first + text.rstrip("\n").count("\n")
 
 
 def _places(note: Note) -> str:

@@ -1,12 +1,15 @@
 """related: where a note's links lead, and which notes lead to it."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.rows import FoundNote
 from vaultmem.model.errors import NoteNotFound
+from vaultmem.model.operation import About, Reply, Request
 from vaultmem.security.hidden import shown
 from vaultmem.service.application import Memory
+from vaultmem.service.budget import fitted
 from vaultmem.service.find_note import find_note
 from vaultmem.service.mending import mended
 from vaultmem.service.note_text import NO_NOTE, is_indexed, read_note, shown_text
@@ -19,10 +22,10 @@ MAX_LINKS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class RelatedRequest:
+class RelatedRequest(Request):
     """Whose links to give."""
 
-    note: str  # path, name or alias
+    note: Annotated[str, About("Path, name or alias.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +54,15 @@ class Backlink:
 
 
 @dataclass(frozen=True, slots=True)
-class RelatedReply:
+class RelatedReply(Reply):
     """A note's links in both directions."""
 
     path: str
     links: tuple[LinkOut, ...]
     backlinks: tuple[Backlink, ...]
-    degraded: tuple[str, ...]
 
 
+@fitted
 @mended
 def related(memory: Memory, request: RelatedRequest) -> RelatedReply:
     """Links and backlinks of a note. Raises NoteNotFound, NoteAmbiguous and Refused."""
@@ -75,7 +78,7 @@ def related(memory: Memory, request: RelatedRequest) -> RelatedReply:
         links = links_of(lookup, found)
         if MAX_LINKS in (len(links), len(backlinks)):
             degraded += (f"No more than {MAX_LINKS:,} links in a direction are given.",)
-        return RelatedReply(found.path, links, backlinks, degraded)
+        return RelatedReply(found.path, links, backlinks, degraded=degraded)
 
 
 def links_of(lookup: Lookup, note: FoundNote) -> tuple[LinkOut, ...]:

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Annotated
 
 from vaultmem.index.rows import FoundChunk, FoundNote
 from vaultmem.index.store import damaged
 from vaultmem.model.errors import UsageError
-from vaultmem.model.hit import Hit
+from vaultmem.model.hit import NO_EVIDENCE, Hit
+from vaultmem.model.operation import About, Reply, Request
 from vaultmem.model.query import Filters, Mode, Query
 from vaultmem.retrieval.fusion import WEIGHTS, Fusion
 from vaultmem.retrieval.query import parse_day, parse_query
@@ -14,6 +16,7 @@ from vaultmem.retrieval.search import Means, Ranked, Ranking, ranked_passages
 from vaultmem.retrieval.snippet import snippet
 from vaultmem.security.hidden import shown
 from vaultmem.service.application import Memory
+from vaultmem.service.budget import fitted
 from vaultmem.service.find_note import refuse_outside
 from vaultmem.service.meaning import open_meaning
 from vaultmem.service.mending import mended
@@ -25,36 +28,44 @@ from vaultmem.vault.items import EPISODE
 from vaultmem.vault.read import Door, Unread
 
 MAX_LIMIT = 1000
+# A line for each hit, to choose from; or all that is known of it.
+DETAILS = ("index", "full")
+LINE_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
-class SearchRequest:
+class SearchRequest(Request):
     """What to look for."""
 
-    query: str  # words, "phrases", -exclusions, and tag: path: kind: after: before:
-    limit: int | None = None  # hits at most; None for the setting
-    mode: str | None = None  # hybrid, keyword, semantic, graph; None for the best there is
-    tags: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    after: str | None = None  # 2026-05-03, 2026-05 or 2026
+    query: Annotated[
+        str, About('Words, "a phrase", -word; also tag: path: kind: after: before: as filters.')
+    ]
+    limit: Annotated[int | None, About("Hits at most.", least=1, most=MAX_LIMIT)] = None
+    mode: Annotated[str | None, About("Best there is if absent.", choices=tuple(Mode))] = None
+    tags: Annotated[tuple[str, ...], About("All of them; a parent includes its children.")] = ()
+    paths: Annotated[tuple[str, ...], About("Folders, notes or globs.")] = ()
+    kinds: Annotated[tuple[str, ...], About("Such as decision, error, meeting, episode.")] = ()
+    after: Annotated[str | None, About("2026-05-03, 2026-05 or 2026.")] = None
     before: str | None = None
-    passages: bool = False  # every passage, not only the best of each note
-    without: tuple[str, ...] = ()  # channels left out: passage, window, note, vector
+    passages: Annotated[bool, About("Every passage, not only the best of each note.")] = False
+    without: Annotated[tuple[str, ...], About("Channels left out.", choices=tuple(WEIGHTS))] = ()
+    detail: Annotated[
+        str | None, About("full: longer snippets, addresses, evidence.", choices=DETAILS)
+    ] = None  # an index where the room for the reply is bounded, else full
 
 
 @dataclass(frozen=True, slots=True)
-class SearchReply:
+class SearchReply(Reply):
     """Hits, best first."""
 
     query: str
     mode: str  # what was used
-    degraded: tuple[str, ...]  # what could not be done as asked, and why
     repaired: dict[str, str]  # misspelt word -> the index term it was also looked for as
     hits: tuple[Hit, ...]
     left_out: int  # of a listing by filters alone: what else they select
 
 
+@fitted
 @mended
 def search(memory: Memory, request: SearchRequest) -> SearchReply:
     """Find passages. Any query text gets an answer, if an empty one.
@@ -63,6 +74,8 @@ def search(memory: Memory, request: SearchRequest) -> SearchReply:
     """
     limit = _limit(memory, request)
     mode = _mode(memory, request)
+    if request.detail not in (None, *DETAILS):
+        raise UsageError(f"There is no detail {request.detail}; use {' or '.join(DETAILS)}.")
     degraded: tuple[str, ...] = ()
     if mode is Mode.GRAPH:
         mode = Mode.HYBRID
@@ -91,10 +104,10 @@ def search(memory: Memory, request: SearchRequest) -> SearchReply:
     return SearchReply(
         request.query,
         answer.mode.value,
-        degraded + answer.degraded + answer.ranking.degraded,
         answer.ranking.repaired,
         answer.hits[:limit],
         answer.ranking.left_out,
+        degraded=degraded + answer.degraded + answer.ranking.degraded,
     )
 
 
@@ -158,7 +171,9 @@ def _answer(memory: Memory, asked: _Asked) -> _Answer:
         )
         chunks = lookup.chunks(ranked.chunk for ranked in ranking.hits)
         notes = lookup.found_notes({ranked.note for ranked in ranking.hits})
-    return _held_against_files(memory, mode, degraded, ranking, chunks, notes)
+    return _held_against_files(
+        memory, mode, degraded, ranking, chunks, notes, full=_is_full(request)
+    )
 
 
 def _limit(memory: Memory, request: SearchRequest) -> int:
@@ -204,6 +219,8 @@ def _held_against_files(
     ranking: Ranking,
     chunks: dict[int, FoundChunk],
     notes: dict[int, FoundNote],
+    *,
+    full: bool,
 ) -> _Answer:
     """The hits with the text that their files hold now, without those whose file is gone."""
     texts: dict[int, str | None] = {}
@@ -219,12 +236,26 @@ def _held_against_files(
             absent = isinstance(data, Unread) and data.code in NO_NOTE
             (missing if absent else changed).append(note.disk_path)
     gone = gone_files(memory, missing)
-    hits = tuple(
+    hits = (
         _hit(memory, ranking, ranked, notes[ranked.note], chunks[ranked.chunk], texts[ranked.note])
         for ranked in ranking.hits
         if notes[ranked.note].disk_path not in gone
     )
-    return _Answer(mode, degraded, ranking, hits, tuple(changed), tuple(sorted(gone)))
+    shown_hits = tuple(hits) if full else tuple(map(_line, hits))
+    return _Answer(mode, degraded, ranking, shown_hits, tuple(changed), tuple(sorted(gone)))
+
+
+def _is_full(request: SearchRequest) -> bool:
+    """Whether all is told of a hit; who has little room chooses from an index first."""
+    return request.detail == "full" or (request.detail is None and request.max_tokens is None)
+
+
+def _line(hit: Hit) -> Hit:
+    """The hit in an index: no more than one chooses by."""
+    text = hit.snippet
+    if len(text) > LINE_CHARS:
+        text = text[: LINE_CHARS - 1].rstrip() + "…"
+    return replace(hit, snippet=text, uri="", evidence=NO_EVIDENCE)
 
 
 def _kind_and_day(note: FoundNote, chunk: FoundChunk, filters: Filters) -> tuple[str, str | None]:

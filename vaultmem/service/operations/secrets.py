@@ -1,40 +1,42 @@
 """secrets: the credentials that were found in notes, and which of them are none to their owner."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from vaultmem.index.lock import writer_lock
 from vaultmem.model.errors import UsageError
 from vaultmem.model.note import FoundSecret
+from vaultmem.model.operation import About, Reply, Request
 from vaultmem.service.allowed_secrets import make_key, read_allowed, write_allowed
 from vaultmem.service.application import Memory
+from vaultmem.service.budget import fitted
 from vaultmem.service.mending import mended
 from vaultmem.service.operations.index import IndexRequest, index
 from vaultmem.service.refresh import make_ready
 
 
 @dataclass(frozen=True, slots=True)
-class SecretsRequest:
+class SecretsRequest(Request):
     """Nothing to choose."""
 
 
 @dataclass(frozen=True, slots=True)
-class SecretsReply:
+class SecretsReply(Reply):
     """What was found, and never what it is."""
 
     secrets: tuple[FoundSecret, ...]  # by path and line, the allowed ones too
-    degraded: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class AllowRequest:
+class AllowRequest(Request):
     """What is no secret, or is one after all."""
 
-    fingerprints: tuple[str, ...]
-    revoke: bool = False  # they are secrets again
+    fingerprints: Annotated[tuple[str, ...], About("Of secrets, as `secrets` lists them.")]
+    revoke: Annotated[bool, About("They are secrets again.")] = False
 
 
 @dataclass(frozen=True, slots=True)
-class AllowReply:
+class AllowReply(Reply):
     """What came of it. The notes have been indexed again."""
 
     changed: tuple[str, ...]  # fingerprints
@@ -42,21 +44,24 @@ class AllowReply:
     secrets: tuple[FoundSecret, ...]
 
 
+@fitted
 @mended
 def secrets(memory: Memory, request: SecretsRequest) -> SecretsReply:
     """List the credentials in the vault's notes; changes nothing."""
     degraded = make_ready(memory)
     with memory.guarded():
-        return SecretsReply(tuple(memory.lookup().secrets()), degraded)
+        return SecretsReply(tuple(memory.lookup().secrets()), degraded=degraded)
 
 
+@fitted
 def allow_secret(memory: Memory, request: AllowRequest) -> AllowReply:
     """Let text through that looks like a secret, or no longer. For a person, not an assistant.
 
     Raises UsageError for a fingerprint that no secret has, StateUnavailable where the decision
     cannot be kept, and what `index` raises.
     """
-    known = {secret.fingerprint for secret in secrets(memory, SecretsRequest()).secrets} - {""}
+    listed = secrets(memory, SecretsRequest())
+    known = {secret.fingerprint for secret in listed.secrets} - {""}
     folder = memory.settings.state_folder
     make_key(folder)  # or say why nothing can be allowed
     wanted = frozenset(request.fingerprints)
@@ -77,4 +82,4 @@ def allow_secret(memory: Memory, request: AllowRequest) -> AllowReply:
         notes = index(memory, IndexRequest(embed=False)).notes.changed
     with memory.guarded():
         found = tuple(memory.lookup().secrets())
-    return AllowReply(tuple(sorted(before ^ after)), notes, found)
+    return AllowReply(tuple(sorted(before ^ after)), notes, found, degraded=listed.degraded)

@@ -1,6 +1,7 @@
 """status: counts, freshness and problems; health checks and settings on request."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from vaultmem.index.lock import is_watched
 from vaultmem.index.store import Sidecar
@@ -13,8 +14,10 @@ from vaultmem.model.errors import (
     VaultEmpty,
     VaultUnreadable,
 )
+from vaultmem.model.operation import About, Reply, Request
 from vaultmem.model.watch_state import WatchState
 from vaultmem.service.application import Memory
+from vaultmem.service.budget import fitted
 from vaultmem.service.doctor import Check, run_checks
 from vaultmem.service.embedders import answering_space, vector_extension_live
 from vaultmem.service.indexing import look
@@ -24,11 +27,11 @@ from vaultmem.vault.delta import count_waiting, first_look
 
 
 @dataclass(frozen=True, slots=True)
-class StatusRequest:
+class StatusRequest(Request):
     """How much to tell."""
 
-    checks: bool = False  # run the health checks
-    settings: bool = False  # list every setting with its source
+    checks: Annotated[bool, About("Run the health checks too.")] = False
+    settings: Annotated[bool, About("List every setting with its source.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class VectorState:
 
 
 @dataclass(frozen=True, slots=True)
-class StatusReply:
+class StatusReply(Reply):
     """The state of a vault's index."""
 
     vault: str
@@ -76,6 +79,7 @@ class StatusReply:
     settings: tuple[SettingValue, ...]
 
 
+@fitted
 @mended
 def status(memory: Memory, request: StatusRequest) -> StatusReply:
     """How things stand. Changes nothing, and raises nothing for a vault that is not indexed."""

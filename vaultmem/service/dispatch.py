@@ -1,0 +1,242 @@
+"""Operations for whoever stays: a server that answers for as long as its clients wish.
+
+Requests come from any thread and wait in one of two lanes, so that a search never waits for an
+index run. A lane holds one opened vault, with its connection and its model, for as long as the
+settings stay what they are. A vault that was never indexed is indexed in the background, and what
+is there so far answers.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from vaultmem.index.store import lies_in
+from vaultmem.model.errors import SidecarBusy, VaultmemError
+from vaultmem.model.operation import Group, Operation, Reply, Request
+from vaultmem.service.application import Clock, Memory, Progress, open_memory
+from vaultmem.service.embedding_thread import Embedded, EmbeddingThread
+from vaultmem.service.indexing import COMPLETE
+from vaultmem.service.meaning import open_meaning
+from vaultmem.service.operations.index import IndexRequest, index
+from vaultmem.service.refresh import BUSY, INCOMPLETE
+from vaultmem.service.settings import Settings
+
+# Without a word on it a reply has this many tokens at most: below what clients warn of,
+REPLY_TOKENS = 6_000
+# ... and never more than this: below what they cut off.
+MOST_REPLY_TOKENS = 16_000
+# So long an answer waits for the first index: seconds. Some thousand notes take longer.
+FIRST_SECONDS = 3.0
+# Between two words on how far that is: seconds.
+_SAY_SECONDS = 0.1
+
+Report = Callable[[str, int, int], None]
+"""Told how far something is: what it is, how much of it is done, and how much there is."""
+
+
+def to_nobody(stage: str, done: int, total: int) -> None:
+    """The report of a caller who does not want to know."""
+
+
+class Dispatcher:
+    """Runs operations on one vault. Close it when done."""
+
+    def __init__(
+        self,
+        load: Callable[[], Settings],
+        *,
+        clock: Clock | None = None,
+        first_seconds: float = FIRST_SECONDS,
+    ) -> None:
+        """Open nothing yet.
+
+        load: reads the settings; called for each request, so that a change counts at once.
+        first_seconds: how long an answer waits for an index that is made for the first time.
+        """
+        self._load = load
+        self._clock = clock or Clock()
+        self._closed = threading.Event()
+        self._lanes = {care: _Lane(self._clock) for care in (False, True)}
+        self._first = _FirstIndex(self._clock, first_seconds, self._closed.is_set)
+        self._starting = threading.Lock()
+        self._warm: threading.Thread | None = None
+        self._embedding: EmbeddingThread | None = None
+
+    def run(self, operation: Operation, request: Request, report: Report = to_nobody) -> Reply:
+        """The operation's reply, within the room that clients have.
+
+        Raises VaultmemError for every failure that is foreseen. What `report` raises ends it
+        between two notes.
+        """
+        settings = self._load()
+        with self._lanes[operation.group is Group.CARE].memory(settings, report) as memory:
+            told = self._first.look(memory, report)
+            reply: Reply = operation.run(memory, within_room(request))
+        if told:
+            # Said with numbers, it need not be said in general.
+            others = [reason for reason in reply.degraded if reason not in (BUSY, INCOMPLETE)]
+            reply = replace(reply, degraded=(*told, *others))
+        return reply
+
+    def warm_up(self) -> None:
+        """Load aside what answers by meaning take, and give passages their vectors.
+
+        Called when an answer has been given; only the first time anything is done.
+        """
+        with self._starting:
+            if self._warm is None and not self._closed.is_set():
+                self._warm = threading.Thread(target=self._warm_up, name="warm-up", daemon=True)
+                self._warm.start()
+
+    def _warm_up(self) -> None:
+        with suppress(VaultmemError):  # the next request meets it too, and says so
+            settings = self._load()
+            if settings["embedder.name"] == "none":
+                return
+            self._embedding = EmbeddingThread(settings, self._clock, _unsaid, self._closed.is_set)
+            self._embedding.start()
+            self._embedding.look()
+            with self._lanes[False].memory(settings, to_nobody) as memory, memory.guarded():
+                if lies_in(memory.folder) and memory.open_sidecar() is not None:
+                    open_meaning(memory, memory.lookup(), "Is anybody there?", alone=False)
+
+    def close(self) -> None:
+        """Answer no more. What is being computed ends at the next note or batch."""
+        self._closed.set()
+        for lane in self._lanes.values():
+            lane.close()
+        if self._embedding is not None:
+            self._embedding.end()
+
+
+def within_room(request: Request) -> Request:
+    """The request with a bound on its reply that no client cuts off."""
+    room = request.max_tokens
+    if isinstance(room, int) and room > MOST_REPLY_TOKENS:
+        room = MOST_REPLY_TOKENS
+    return replace(request, max_tokens=REPLY_TOKENS if room is None else room)
+
+
+def _unsaid(event: Embedded) -> None:
+    """There is nobody to tell; `status` counts the vectors."""
+
+
+class _Lane:
+    """An opened vault that serves one request after another."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._memory: Memory | None = None
+
+    @contextmanager
+    def memory(self, settings: Settings, report: Report) -> Iterator[Memory]:
+        """The vault, opened by these settings, for this request alone."""
+        with self._lock:
+            if self._memory is not None and self._memory.settings != settings:
+                self._let_go()
+            if self._memory is None:
+                self._memory = open_memory(settings, clock=self._clock)
+            memory = self._memory
+            memory.notices.clear()
+            memory.progress = Progress(report)
+            try:
+                yield memory
+            except VaultmemError:
+                raise
+            except BaseException:
+                self._let_go()  # nobody knows what state it is in
+                raise
+            finally:
+                memory.progress = Progress()
+
+    def close(self) -> None:
+        """Let go of the vault, unless a request is being answered: then with the process."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._let_go()
+            finally:
+                self._lock.release()
+
+    def _let_go(self) -> None:
+        if self._memory is not None:
+            self._memory.close()
+            self._memory = None
+
+
+class _FirstIndex:
+    """Makes the index of a vault that has none, while questions are already answered."""
+
+    def __init__(self, clock: Clock, seconds: float, closed: Callable[[], bool]) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._closed = closed
+        self._starting = threading.Lock()
+        self._run: _IndexRun | None = None
+
+    def look(self, memory: Memory, report: Report) -> tuple[str, ...]:
+        """See to an index; returns why the answer may lack something, empty when it does not.
+
+        Raises what making an index raises, where there is nothing to answer from.
+        """
+        if _is_complete(memory):
+            return ()
+        with self._starting:
+            run = self._run
+            if run is None or not run.is_alive():
+                run = self._run = _IndexRun(memory.settings, self._clock, self._closed)
+                run.start()
+        until = self._clock.elapsed() + self._seconds
+        # Something to answer from there must be, however long it takes.
+        while run.is_alive() and (
+            self._clock.elapsed() < until or not lies_in(memory.folder) or not run.total
+        ):
+            run.join(_SAY_SECONDS)
+            report("index", run.done, run.total)
+        if run.is_alive():
+            return (
+                f"The vault is being indexed: {run.done:,} of {run.total:,} notes are in. What is "
+                "not found may be found in a moment.",
+            )
+        if run.failure is not None and not (
+            isinstance(run.failure, SidecarBusy) and lies_in(memory.folder)
+        ):
+            raise run.failure
+        return ()
+
+
+def _is_complete(memory: Memory) -> bool:
+    with memory.guarded():
+        sidecar = memory.open_sidecar()
+        return sidecar is not None and sidecar.meta(COMPLETE) is not None
+
+
+class _IndexRun(threading.Thread):
+    """One index run, by words; vectors come later."""
+
+    def __init__(self, settings: Settings, clock: Clock, closed: Callable[[], bool]) -> None:
+        super().__init__(name="first index", daemon=True)
+        self._settings = settings
+        self._clock = clock
+        self._closed = closed
+        self.done = self.total = 0
+        self.failure: Exception | None = None  # for whoever waits to raise
+
+    def run(self) -> None:
+        """What the thread does."""
+        memory = open_memory(self._settings, clock=self._clock, progress=Progress(self._report))
+        try:
+            index(memory, IndexRequest(embed=False))
+        except KeyboardInterrupt:
+            return  # by `_report`
+        except Exception as error:  # noqa: BLE001 - raised by who waits for this
+            self.failure = error
+        finally:
+            memory.close()
+
+    def _report(self, stage: str, done: int, total: int) -> None:
+        if self._closed():
+            raise KeyboardInterrupt
+        if stage == "index":
+            self.done, self.total = done, total
