@@ -26,8 +26,8 @@ def test_there_is_source_to_judge() -> None:
 # (module -> calls): vault/read.py reads notes, vault/watch.py what the system says of this process;
 # minilm.py, multilingual.py and wordpiece.py their models, security/rulebook.py its rules; the
 # others write the sidecar, the cache of embeddings and its copy, what a person allowed, how far a
-# watcher is, the file that starts it at login, the demonstration's copy and the doctor's probe. The
-# command line opens the null device when its reader has gone.
+# watcher is, the file that starts it at login, the configuration of clients, the demonstration's
+# copy and the doctor's probe. The command line opens the null device when its reader has gone.
 TOUCHING_FILES = {
     "vault/read.py": {"os.open"},
     "vault/watch.py": {"os.open"},
@@ -42,15 +42,20 @@ TOUCHING_FILES = {
     "embedding/multilingual.py": {".open"},
     "embedding/wordpiece.py": {".read_text"},
     "security/rulebook.py": {".read_text"},
-    "service/allowed_secrets.py": {
-        *(".hardlink_to", ".mkdir", ".read_text", ".replace", ".unlink", "os.open"),
-    },
+    "service/allowed_secrets.py": {".read_text"},
     "service/background.py": {
         *(".mkdir", ".read_bytes", ".replace", ".unlink", "os.open"),
         *("subprocess.list2cmdline", "subprocess.run"),
     },
+    "service/by_hand.py": {"subprocess.list2cmdline"},
+    "service/client_config_file.py": {
+        *(".hardlink_to", ".mkdir", ".read_bytes", ".replace", ".unlink", "os.open"),
+    },
     "service/demo.py": {"shutil.copytree", "tempfile.TemporaryDirectory"},
     "service/doctor.py": {"tempfile.TemporaryFile"},
+    "service/http_token.py": {"os.open"},
+    "service/state_file.py": {".hardlink_to", ".mkdir", ".replace", ".unlink", "os.open"},
+    "service/server_check.py": {"subprocess.Popen"},
     "surfaces/cli.py": {"os.open"},
     "surfaces/cli_mcp.py": {"open"},  # the null device
     "surfaces/mcp_stdio.py": {"os.open"},  # likewise
@@ -66,7 +71,7 @@ PATH_METHODS = {
     "touch", "rename", "chmod", "symlink_to", "hardlink_to",
 }  # fmt: skip
 BY_SQLITE = {"apsw.Connection", "apsw.VFSFile"}
-LOOKING = {"shutil.disk_usage"}
+LOOKING = {"shutil.disk_usage", "shutil.which"}
 
 
 def file_calls(source: str) -> set[str]:

@@ -13,7 +13,7 @@ from vaultmem.embedding.file_system import FileSystem
 from vaultmem.index.watch_state import put_state, watch_state
 from vaultmem.model.errors import NoteNotFound
 from vaultmem.model.watch_state import Watching
-from vaultmem.service import watching
+from vaultmem.service import listening
 from vaultmem.service.application import Clock, Memory, Progress
 from vaultmem.service.indexing import COMPLETE, Bounds, take_in
 from vaultmem.service.operations.index import IndexRequest, index
@@ -119,7 +119,7 @@ def test_a_watcher_that_leaves_out_less_is_not_relied_on(
 def test_on_a_network_drive_an_answer_looks_itself(
     load: Callable[[], Settings], open_vault: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "file_system", lambda folder: FileSystem("nfs4", False))
+    monkeypatch.setattr(listening, "file_system", lambda folder: FileSystem("nfs4", False))
     followed = Followed(load, Times())
     with followed.running():
         followed.step()

@@ -5,7 +5,6 @@ part of the vault: whoever has both could try likely passwords.
 """
 
 import json
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from secrets import token_bytes
 
 from vaultmem.model.errors import StateUnavailable
+from vaultmem.service.state_file import put_state_file
 
 FILE_NAME = "secrets.json"
 _KEY_BYTES = 32
@@ -86,36 +86,5 @@ def write_allowed(folder: Path, fingerprints: Iterable[str]) -> None:
 
 
 def _write(folder: Path, allowed: AllowedSecrets, *, replace: bool) -> None:
-    """Put the file in its place whole or not at all. replace: whether one may be there already."""
     text = json.dumps({"key": allowed.key.hex(), "allowed": sorted(allowed.fingerprints)}, indent=1)
-    new = folder / f"{FILE_NAME}.{os.getpid()}"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new.unlink(missing_ok=True)
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        if replace or not _linked(new, folder / FILE_NAME):
-            new.replace(folder / FILE_NAME)
-        else:
-            new.unlink()
-    except OSError as error:
-        with suppress(OSError):  # what matters is said below
-            new.unlink(missing_ok=True)
-        raise StateUnavailable(
-            f"The state folder {folder} cannot be written: {error.strerror}. Choose another one "
-            "with VAULTMEM_STATE_DIR."
-        ) from None
-
-
-def _linked(new: Path, path: Path) -> bool:
-    """Whether the file has its name, or another was there first; no link replaces a file."""
-    try:
-        path.hardlink_to(new)
-    except FileExistsError:
-        return True
-    except OSError:
-        return False  # a file system without hard links
-    return True
+    put_state_file(folder, FILE_NAME, text.encode(), replace=replace)

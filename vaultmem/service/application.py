@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,10 @@ class Memory:
     matrix: "tuple[str, Matrix] | None" = None  # what it is of, and the vectors last searched
     # Every file of the vault, and the state of the sidecar that it goes with (Sidecar.state).
     names: tuple[object, VaultNames] | None = None
+    # How many changes in the vault were heard of; None where nobody listens, or not to all of it.
+    marks: Callable[[], int | None] = lambda: None
+    looked: tuple[int, float] | None = None  # marks and time of a look that left nothing to do
+    waited: float = -inf  # when it was last waited in vain for a watcher
     unreachable: bool = False  # the vault was, when it was last looked at
     notices: list[str] = field(default_factory=list)  # to be said beside an answer
     faults: set[str] = field(default_factory=set)  # that making the sidecar anew did not mend

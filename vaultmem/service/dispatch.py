@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vaultmem.index.store import lies_in
 from vaultmem.model.errors import SidecarBusy, VaultmemError
@@ -19,8 +21,11 @@ from vaultmem.service.embedding_thread import Embedded, EmbeddingThread
 from vaultmem.service.indexing import COMPLETE
 from vaultmem.service.meaning import open_meaning
 from vaultmem.service.operations.index import IndexRequest, index
-from vaultmem.service.refresh import BUSY, INCOMPLETE
+from vaultmem.service.refresh import BUSY, INCOMPLETE, relied_on
 from vaultmem.service.settings import Settings
+
+if TYPE_CHECKING:
+    from vaultmem.service.listening import Listening
 
 # Without a word on it a reply has this many tokens at most: below what clients warn of,
 REPLY_TOKENS = 6_000
@@ -62,6 +67,7 @@ class Dispatcher:
         self._starting = threading.Lock()
         self._warm: threading.Thread | None = None
         self._embedding: EmbeddingThread | None = None
+        self._listening: Listening | None = None
 
     def run(self, operation: Operation, request: Request, report: Report = to_nobody) -> Reply:
         """The operation's reply, within the room that clients have.
@@ -92,6 +98,7 @@ class Dispatcher:
     def _warm_up(self) -> None:
         with suppress(VaultmemError):  # the next request meets it too, and says so
             settings = self._load()
+            self._listen(settings)
             if settings["embedder.name"] == "none":
                 return
             self._embedding = EmbeddingThread(settings, self._clock, _unsaid, self._closed.is_set)
@@ -101,6 +108,21 @@ class Dispatcher:
                 if lies_in(memory.folder) and memory.open_sidecar() is not None:
                     open_meaning(memory, memory.lookup(), "Is anybody there?", alone=False)
 
+    def _listen(self, settings: Settings) -> None:
+        """Hear of changes, so that answers need not look for them; a watcher does it better."""
+        with self._lanes[False].memory(settings, to_nobody) as memory:
+            if settings["search.refresh"] != "auto" or relied_on(memory) is not None:
+                return
+        from vaultmem.service.listening import Listening
+
+        listening = self._listening = Listening(settings.vault)
+        for lane in self._lanes.values():
+            lane.hear(settings.vault, listening.marks)
+
+    def stop(self) -> None:
+        """Begin nothing more; what is being computed ends at the next note or batch."""
+        self._closed.set()
+
     def close(self) -> None:
         """Answer no more. What is being computed ends at the next note or batch."""
         self._closed.set()
@@ -108,6 +130,8 @@ class Dispatcher:
             lane.close()
         if self._embedding is not None:
             self._embedding.end()
+        if self._listening is not None:
+            self._listening.close()
 
 
 def within_room(request: Request) -> Request:
@@ -129,6 +153,11 @@ class _Lane:
         self._clock = clock
         self._lock = threading.Lock()
         self._memory: Memory | None = None
+        self._heard: tuple[Path, Callable[[], int | None]] | None = None
+
+    def hear(self, vault: Path, marks: Callable[[], int | None]) -> None:
+        """From the next request on, `marks` tells how many changes in the vault were heard of."""
+        self._heard = (vault, marks)
 
     @contextmanager
     def memory(self, settings: Settings, report: Report) -> Iterator[Memory]:
@@ -140,6 +169,8 @@ class _Lane:
                 self._memory = open_memory(settings, clock=self._clock)
             memory = self._memory
             memory.notices.clear()
+            if self._heard is not None and self._heard[0] == settings.vault:
+                memory.marks = self._heard[1]
             memory.progress = Progress(report)
             try:
                 yield memory

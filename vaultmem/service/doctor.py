@@ -2,7 +2,7 @@
 
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from vaultmem.embedding.cache import extension_version
@@ -15,6 +15,8 @@ from vaultmem.model.errors import EmbedderUnavailable, SidecarDamaged, VaultmemE
 from vaultmem.model.watch_state import Watching
 from vaultmem.security.engine import engine_name
 from vaultmem.service.application import Memory
+from vaultmem.service.clients import this_computer
+from vaultmem.service.connecting import ConnectionState, connections
 from vaultmem.service.embedders import (
     WISH,
     advice,
@@ -26,7 +28,9 @@ from vaultmem.service.embedders import (
     vector_extension_live,
     wish,
 )
+from vaultmem.service.own_server import own_server
 from vaultmem.service.refresh import sight
+from vaultmem.service.server_check import CLIENTS_WAIT_SECONDS, try_server
 from vaultmem.vault.delta import count_waiting
 
 
@@ -56,7 +60,8 @@ def run_checks(memory: Memory) -> tuple[Check, ...]:
         _vector_search,
         _problems,
     ]
-    return tuple(_guarded(check, memory) for check in checks)
+    found = [_guarded(check, memory) for check in checks]
+    return (*found, *_server(memory), *_clients(memory))
 
 
 def _guarded(check: Callable[[Memory], Check], memory: Memory) -> Check:
@@ -272,3 +277,50 @@ def _problems(memory: Memory) -> Check:
         f"{len(found)}; the first: {first.path}: {first.message}",
         "`vaultmem lint` lists them; the notes are found all the same.",
     )
+
+
+# A session of an assistant begins with them, whether it uses them or not.
+SCHEMA_TOKENS = 1_500
+
+
+def _server(memory: Memory) -> Iterator[Check]:
+    """The MCP server as a client would start it."""
+    try:
+        seen = try_server(own_server(memory.settings, this_computer()).entry)
+    except VaultmemError as error:
+        yield Check("mcp-start", False, str(error), "")
+        return
+    if seen.problem:
+        fix = "Run `vaultmem mcp` in a terminal; what it writes there says more."
+        yield Check("mcp-start", False, f"The MCP server does not start: {seen.problem}", fix)
+        return
+    yield Check("mcp-start", True, "The MCP server starts and answers", "")
+    quick = seen.seconds < CLIENTS_WAIT_SECONDS
+    slow = "Some assistants wait no longer than 10 s. Try again when the computer is less busy."
+    detail = f"It greets a client {seen.seconds:.2f} s after its start"
+    yield Check("mcp-handshake", quick, detail, "" if quick else slow)
+    listed = f"{len(seen.tools)} tools: {', '.join(seen.tools)}"
+    yield Check("mcp-tools", bool(seen.tools), listed, "")
+    detail = f"They cost an assistant {seen.tokens:,} tokens a session"
+    yield Check("mcp-schema", seen.tokens < SCHEMA_TOKENS, detail, "")
+
+
+def _clients(memory: Memory) -> Iterator[Check]:
+    """Each assistant that is installed, and whether it knows this vault."""
+    try:
+        found = connections(memory.settings)
+    except VaultmemError as error:
+        yield Check("clients", False, str(error), "")
+        return
+    for connection in found:
+        state = connection.state
+        if state is ConnectionState.NOT_INSTALLED:
+            continue
+        # That one is not connected is a person's choice, and another vault of theirs too.
+        ok = state not in (ConnectionState.COMMAND_MISSING, ConnectionState.UNREADABLE)
+        detail = f"{connection.title}, {connection.path}: {state.value}"
+        if connection.detail:
+            detail += f". {connection.detail}"
+        connected = state in (ConnectionState.CONNECTED, ConnectionState.UNREADABLE)
+        fix = "" if connected else f"`vaultmem connect {connection.client}` connects it."
+        yield Check(f"client-{connection.client}", ok, detail, fix)

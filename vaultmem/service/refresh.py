@@ -32,6 +32,10 @@ PATIENCE_SECONDS = 0.5
 LOCK_PATIENCE_SECONDS = 0.1
 # ... and for a watcher that has seen a change and not yet taken it in.
 WATCHER_PATIENCE_SECONDS = 0.4
+# ... unless that was in vain a moment ago.
+WAITED_SECONDS = 2.0
+# Events may get lost: who hears of no change looks after so long all the same.
+LOOK_SECONDS = 60.0
 
 INCOMPLETE = "The index is not complete yet; notes are missing from it."
 BUSY = (
@@ -81,6 +85,12 @@ def make_ready(memory: Memory, *, vectors: bool = False) -> tuple[str, ...]:
             if vectors and not watcher.embeds:
                 _embed_few(memory)
             return (*behind, *_missing(memory))
+    if wish == "auto" and not partial and _heard_nothing(memory):
+        if vectors:
+            _embed_few(memory)
+        return ()
+    marks, began = memory.marks(), memory.clock.elapsed()
+    memory.looked = None
     bounds = Bounds(
         lock_seconds=LOCK_PATIENCE_SECONDS,
         seconds=PATIENCE_SECONDS if wish == "auto" else None,
@@ -94,9 +104,19 @@ def make_ready(memory: Memory, *, vectors: bool = False) -> tuple[str, ...]:
     except (VaultEmpty, VaultUnreadable) as error:
         memory.unreachable = True
         return (str(error), *missing)
+    if marks is not None and not (taken.left or taken.cut_short or taken.missing):
+        memory.looked = (marks, began)
     if vectors:
         _embed_few(memory)
     return (*_cut_short(taken), *_missing(memory))
+
+
+def _heard_nothing(memory: Memory) -> bool:
+    """Whether the last look left nothing to do, and nothing was heard of changes since."""
+    if memory.looked is None:
+        return False
+    marks, began = memory.looked
+    return marks == memory.marks() and memory.clock.elapsed() - began < LOOK_SECONDS
 
 
 def _first_build(memory: Memory) -> bool:
@@ -195,16 +215,20 @@ def _caught_up(memory: Memory, watcher: WatchState) -> tuple[str, ...] | None:
     Returns what it has not come to; None when it is to be relied on no more: it ended, or it has
     lost sight of the vault.
     """
-    until = time.monotonic() + WATCHER_PATIENCE_SECONDS
+    now = time.monotonic()
+    # One that has just been waited for in vain has more to do than a moment's work.
+    patience = WATCHER_PATIENCE_SECONDS if now - memory.waited > WAITED_SECONDS else 0.0
+    until = now + patience
     while watcher.behind:
         if time.monotonic() >= until:
+            memory.waited = now if patience else memory.waited
             what = "1 change" if watcher.behind == 1 else f"{watcher.behind:,} changes"
             return (f"`vaultmem watch` is still taking in {what}.",)
         time.sleep(0.01)
-        now = relied_on(memory)
-        if now is None:
+        state = relied_on(memory)
+        if state is None:
             return None
-        watcher = now
+        watcher = state
     return ()
 
 

@@ -10,10 +10,8 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Literal
 
-from vaultmem.embedding.file_system import file_system
 from vaultmem.index.lock import watch_lock
 from vaultmem.index.requests import requested
 from vaultmem.index.store import full_fingerprint, make_folder, sidecar_errors, stored_meta
@@ -35,11 +33,12 @@ from vaultmem.model.watch_state import Watching, WatchState
 from vaultmem.service.application import Clock, Memory, Progress, open_memory
 from vaultmem.service.embedding_thread import Embedded, EmbeddingThread
 from vaultmem.service.indexing import MANY_MISSING, Bounds, NoteCounts, Taken, take_in
+from vaultmem.service.listening import others_unheard, settings_path
 from vaultmem.service.mending import mended
 from vaultmem.service.refresh import sight
-from vaultmem.service.settings import CONFIG_PATH, Settings
+from vaultmem.service.settings import Settings
 from vaultmem.vault.dirty import BURST_PATIENCE, DirtyPaths, Due
-from vaultmem.vault.obsidian import ObsidianSettings, is_settings_file
+from vaultmem.vault.obsidian import ObsidianSettings
 from vaultmem.vault.paths import vault_path
 from vaultmem.vault.read import is_bare
 from vaultmem.vault.watch import FolderWatch
@@ -152,16 +151,6 @@ class _Run:
 @mended
 def _take_in(memory: Memory, run: _Run) -> Taken:
     return take_in(memory, only=run.only, bounds=run.bounds)
-
-
-def _others_unheard(vault: Path) -> str:
-    """Why changes by other machines go unheard, in a sentence; "" on a disk of this one."""
-    if file_system(vault).local is not False:
-        return ""
-    return (
-        f"{vault} is on a network drive, where changes that others make are not reported; it is "
-        "looked at from time to time as well."
-    )
 
 
 class Watcher:
@@ -424,9 +413,9 @@ class Watcher:
                     changed=self._mark,
                     lost=self._everything,
                     settings=self._mark_settings,
-                    is_settings=lambda path: path == CONFIG_PATH or is_settings_file(path),
+                    is_settings=settings_path,
                 )
-                self._deaf = self._listening.unheard() or _others_unheard(vault)
+                self._deaf = self._listening.unheard() or others_unheard(vault)
             except OSError as error:
                 self._deaf = (
                     f"The system reports no changes in {vault} ({error.strerror}); it is looked "

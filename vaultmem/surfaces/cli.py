@@ -71,8 +71,9 @@ def _run(arguments: list[str]) -> int:
     try:
         parser = _parser()
         parsed, rest = parser.parse_known_args(arguments)
-        if rest and hasattr(parsed, "query") and not any(word.startswith("-") for word in rest):
-            parsed.query += rest  # words behind an option: `search sync -k 3 devices`
+        words = getattr(parsed, "query", getattr(parsed, "client", None))
+        if rest and words is not None and not any(word.startswith("-") for word in rest):
+            words += rest  # words behind an option: `search sync -k 3 devices`
         elif rest:
             parser.error(f"unrecognized arguments: {' '.join(rest)}")
     except SystemExit as done:  # --help and --version have printed
@@ -199,6 +200,22 @@ def _parser() -> "argparse.ArgumentParser":
     )
     service.add_argument("--uninstall", action="store_true", help="run it there no more")
     watch.add_argument("--yes", action="store_true", help="with these two: without asking")
+    connect = add("connect", _connect, "connect assistants to this vault, or show how they stand")
+    connect.add_argument(
+        "client",
+        nargs="*",
+        metavar="CLIENT",
+        help="claude-code, claude-desktop, cursor, vscode, codex, gemini, cline or windsurf",
+    )
+    connect.add_argument("--all", action="store_true", help="every one that is found")
+    connect.add_argument(
+        "--name", default="vaultmem", help="of the server in their files, for a second vault"
+    )
+    connect.add_argument(
+        "--print", action="store_true", help="show what to write by hand, and where"
+    )
+    connect.add_argument("--remove", action="store_true", help="take the server out again")
+    connect.add_argument("--yes", action="store_true", help="without asking")
     add("status", _status, "show counts, freshness and problems", long=True)
     why = add("why", _why, "tell why a note is, or is not, found", long=True)
     why.add_argument("note", metavar="PATH", help="path in the vault, or a note's name")
@@ -214,12 +231,20 @@ def _parser() -> "argparse.ArgumentParser":
     )
     add("config", _config, "list every setting, its value and where that comes from", long=True)
     add("demo", _demo, "show vaultmem at work on a sample vault")
+    setup = add("setup", _setup, "index the vault, connect the assistants found, check it all")
+    setup.add_argument("--yes", action="store_true", help="without asking")
     mcp = add("mcp", _mcp, "serve assistants by the Model Context Protocol, on standard input")
     mcp.add_argument(
         "--tools",
         choices=["default", "all"],
         default="default",
         help="all: those for the care of the index and the vault as well",
+    )
+    mcp.add_argument(
+        "--http", action="store_true", help="over HTTP instead, on this computer alone"
+    )
+    mcp.add_argument(
+        "--port", type=_number, default=27125, metavar="N", help="with --http; 0 for a free one"
     )
     mcp.add_argument(
         "--log-level",
@@ -346,6 +371,12 @@ def _watch(arguments: "argparse.Namespace") -> int:
     return watch(arguments, _write, _progress().report)
 
 
+def _connect(arguments: "argparse.Namespace") -> int:
+    from vaultmem.surfaces.cli_connect import connect
+
+    return connect(arguments, _write)
+
+
 def _status(arguments: "argparse.Namespace") -> int:
     from vaultmem.service.operations.status import StatusRequest, status
     from vaultmem.surfaces.render import render_status
@@ -409,10 +440,16 @@ def _room(arguments: "argparse.Namespace") -> dict[str, Any]:
     return {"max_tokens": arguments.max_tokens, "cursor": arguments.cursor}
 
 
-def _mcp(arguments: "argparse.Namespace") -> int:
-    from vaultmem.surfaces.cli_mcp import mcp
+def _setup(arguments: "argparse.Namespace") -> int:
+    from vaultmem.surfaces.cli_setup import setup
 
-    return mcp(arguments)
+    return setup(arguments, _write, _progress())
+
+
+def _mcp(arguments: "argparse.Namespace") -> int:
+    from vaultmem.surfaces.cli_mcp import mcp, mcp_over_http
+
+    return mcp_over_http(arguments, _say) if arguments.http else mcp(arguments)
 
 
 def _answer(

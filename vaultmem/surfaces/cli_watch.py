@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from typing import TYPE_CHECKING
 
 from vaultmem.service.application import Progress
@@ -13,6 +12,7 @@ from vaultmem.service.background import (
 )
 from vaultmem.service.settings import Settings, load_settings
 from vaultmem.service.watching import Watcher, WatchEvent
+from vaultmem.surfaces.consent import agreed
 from vaultmem.surfaces.json_reply import to_json, to_json_line
 from vaultmem.surfaces.render_watch import (
     render_background,
@@ -73,19 +73,8 @@ def _background(
     if not arguments.yes:
         preview = render_background if arguments.install else render_background_removal
         write((to_json(plan) if as_json else preview(plan)) + "\n")
-        if not _agreed(write, as_json=as_json):
+        if not agreed(write, as_json=as_json):
             return 0
     reply = install_background(plan) if arguments.install else remove_background(plan)
     write((to_json(reply) if as_json else render_background(reply)) + "\n")
     return 0 if reply.done else 1
-
-
-def _agreed(write: "Callable[[str], None]", *, as_json: bool) -> bool:
-    """Whether the person says yes; without one there, nothing is done."""
-    if as_json or sys.stdin is None or not sys.stdin.isatty() or sys.stderr is None:
-        if not as_json:
-            write("Nothing was done. Add --yes to do it.\n")
-        return False
-    sys.stderr.write("Do this? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
