@@ -1,5 +1,6 @@
 """The wheel: what it holds, and that it works where nothing else of the project is."""
 
+import json
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "vaultmem"
 SAMPLE = REPOSITORY / "sample_vault"
 TEMPLATES = REPOSITORY / "templates"
+CLIENT = {"name": "test", "version": "0"}
 
 
 @pytest.fixture(scope="module")
@@ -107,11 +109,12 @@ def test_an_installed_wheel_passes_the_demo_from_anywhere(wheel: Path, tmp_path:
         if not name.startswith(("VAULTMEM_", "PYTHON"))
     }
 
-    def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    def run(*command: str | Path, given: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(part) for part in command],
             cwd=tmp_path,
             env=environment,
+            input=given,
             capture_output=True,
             encoding="utf-8",
             check=False,
@@ -149,3 +152,21 @@ def test_an_installed_wheel_passes_the_demo_from_anywhere(wheel: Path, tmp_path:
     place_of = ("--vault", SAMPLE, "--cache-dir", tmp_path / "cache")
     found = run(scripts / "vaultmem", *place_of, "search", "-k", "1", "sourdogh")
     assert "Personal/Sourdough log.md" in found.stdout
+
+    # Everything at once, and then the end of the input: each request is answered all the same.
+    asked = [
+        ("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}),
+        ("tools/list", {}),
+        ("tools/call", {"name": "search", "arguments": {"query": "sourdogh", "limit": 1}}),
+    ]
+    messages = [
+        json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        for number, (method, params) in enumerate(asked)
+    ]
+    served = run(scripts / "vaultmem", *place_of, "mcp", given="\n".join([*messages, ""]))
+    assert (served.returncode, served.stderr) == (0, "")
+    answers = {answer["id"]: answer for answer in map(json.loads, served.stdout.splitlines())}
+    assert answers[0]["result"]["serverInfo"]["name"] == "vaultmem"
+    assert {"search", "read"} <= {tool["name"] for tool in answers[1]["result"]["tools"]}
+    (hit,) = answers[2]["result"]["structuredContent"]["content"]["hits"]
+    assert hit["path"] == "Personal/Sourdough log.md"

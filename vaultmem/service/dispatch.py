@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vaultmem.index.store import lies_in
-from vaultmem.model.errors import SidecarBusy, VaultmemError
+from vaultmem.model.errors import SidecarDamaged, VaultmemError
 from vaultmem.model.operation import Group, Operation, Reply, Request
 from vaultmem.service.application import Clock, Memory, Progress, open_memory
+from vaultmem.service.embedders import serving_space
 from vaultmem.service.embedding_thread import Embedded, EmbeddingThread
 from vaultmem.service.indexing import COMPLETE
 from vaultmem.service.meaning import open_meaning
@@ -33,6 +33,9 @@ REPLY_TOKENS = 6_000
 MOST_REPLY_TOKENS = 16_000
 # So long an answer waits for the first index: seconds. Some thousand notes take longer.
 FIRST_SECONDS = 3.0
+# After so long behind another request, such as one that waits for a server, a request is served
+# beside it: seconds.
+PATIENCE_SECONDS = 1.0
 # Between two words on how far that is: seconds.
 _SAY_SECONDS = 0.1
 
@@ -65,7 +68,9 @@ class Dispatcher:
         self._lanes = {care: _Lane(self._clock) for care in (False, True)}
         self._first = _FirstIndex(self._clock, first_seconds, self._closed.is_set)
         self._starting = threading.Lock()
+        self._settings: Settings | None = None  # of the last request
         self._warm: threading.Thread | None = None
+        self._warmed: Settings | None = None  # what it has been done for
         self._embedding: EmbeddingThread | None = None
         self._listening: Listening | None = None
 
@@ -75,7 +80,7 @@ class Dispatcher:
         Raises VaultmemError for every failure that is foreseen. What `report` raises ends it
         between two notes.
         """
-        settings = self._load()
+        settings = self._settings = self._load()
         with self._lanes[operation.group is Group.CARE].memory(settings, report) as memory:
             told = self._first.look(memory, report)
             reply: Reply = operation.run(memory, within_room(request))
@@ -88,25 +93,43 @@ class Dispatcher:
     def warm_up(self) -> None:
         """Load aside what answers by meaning take, and give passages their vectors.
 
-        Called when an answer has been given; only the first time anything is done.
+        Called when an answer has been given; done once for the settings as they are, as soon as
+        there is an index.
         """
         with self._starting:
-            if self._warm is None and not self._closed.is_set():
-                self._warm = threading.Thread(target=self._warm_up, name="warm-up", daemon=True)
-                self._warm.start()
-
-    def _warm_up(self) -> None:
-        with suppress(VaultmemError):  # the next request meets it too, and says so
-            settings = self._load()
-            self._listen(settings)
-            if settings["embedder.name"] == "none":
+            settings = self._settings
+            at_it = self._warm is not None and self._warm.is_alive()
+            if settings is None or settings == self._warmed or at_it or self._closed.is_set():
                 return
+            self._warm = threading.Thread(
+                target=self._warm_up, args=(settings,), name="warm-up", daemon=True
+            )
+            self._warm.start()
+
+    def _warm_up(self, settings: Settings) -> None:
+        with suppress(VaultmemError):  # the next request meets it too, and says so
+            self._first.wait()
+            if self._closed.is_set():
+                return
+            embeds = settings["embedder.name"] != "none"
+            if embeds:
+                self._embed(settings)
+            with self._lanes[False].memory(settings, to_nobody) as memory:
+                if not _is_complete(memory):
+                    return  # the next answer sees to it
+                asks_a_server = _asks_a_server(memory)
+            self._listen(settings)
+            self._warmed = settings
+            if embeds and not asks_a_server:
+                with self._lanes[False].memory(settings, to_nobody) as memory, memory.guarded():
+                    open_meaning(memory, memory.lookup(), "Is anybody there?", alone=False)
+
+    def _embed(self, settings: Settings) -> None:
+        """Have passages given their vectors, in a thread."""
+        if self._embedding is None or not self._embedding.is_alive():
             self._embedding = EmbeddingThread(settings, self._clock, _unsaid, self._closed.is_set)
             self._embedding.start()
-            self._embedding.look()
-            with self._lanes[False].memory(settings, to_nobody) as memory, memory.guarded():
-                if lies_in(memory.folder) and memory.open_sidecar() is not None:
-                    open_meaning(memory, memory.lookup(), "Is anybody there?", alone=False)
+        self._embedding.use(settings)
 
     def _listen(self, settings: Settings) -> None:
         """Hear of changes, so that answers need not look for them; a watcher does it better."""
@@ -115,6 +138,8 @@ class Dispatcher:
                 return
         from vaultmem.service.listening import Listening
 
+        if self._listening is not None:
+            self._listening.close()
         listening = self._listening = Listening(settings.vault)
         for lane in self._lanes.values():
             lane.hear(settings.vault, listening.marks)
@@ -147,12 +172,10 @@ def _unsaid(event: Embedded) -> None:
 
 
 class _Lane:
-    """An opened vault that serves one request after another."""
+    """A vault that serves one request after another, and one beside a request that takes long."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._memory: Memory | None = None
+        self._usual, self._spare = _Seat(clock), _Seat(clock)
         self._heard: tuple[Path, Callable[[], int | None]] | None = None
 
     def hear(self, vault: Path, marks: Callable[[], int | None]) -> None:
@@ -162,12 +185,12 @@ class _Lane:
     @contextmanager
     def memory(self, settings: Settings, report: Report) -> Iterator[Memory]:
         """The vault, opened by these settings, for this request alone."""
-        with self._lock:
-            if self._memory is not None and self._memory.settings != settings:
-                self._let_go()
-            if self._memory is None:
-                self._memory = open_memory(settings, clock=self._clock)
-            memory = self._memory
+        seat = self._usual
+        if not seat.lock.acquire(timeout=PATIENCE_SECONDS):
+            seat = self._spare
+            seat.lock.acquire()
+        try:
+            memory = seat.opened(settings)
             memory.notices.clear()
             if self._heard is not None and self._heard[0] == settings.vault:
                 memory.marks = self._heard[1]
@@ -177,20 +200,41 @@ class _Lane:
             except VaultmemError:
                 raise
             except BaseException:
-                self._let_go()  # nobody knows what state it is in
+                seat.let_go()  # nobody knows what state it is in
                 raise
             finally:
                 memory.progress = Progress()
+        finally:
+            seat.lock.release()
 
     def close(self) -> None:
         """Let go of the vault, unless a request is being answered: then with the process."""
-        if self._lock.acquire(blocking=False):
-            try:
-                self._let_go()
-            finally:
-                self._lock.release()
+        for seat in (self._usual, self._spare):
+            if seat.lock.acquire(blocking=False):
+                try:
+                    seat.let_go()
+                finally:
+                    seat.lock.release()
 
-    def _let_go(self) -> None:
+
+class _Seat:
+    """An opened vault with its connection and its model, for who holds the lock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.lock = threading.Lock()
+        self._memory: Memory | None = None
+
+    def opened(self, settings: Settings) -> Memory:
+        """The vault, opened anew where the settings are others than before."""
+        if self._memory is not None and self._memory.settings != settings:
+            self.let_go()
+        if self._memory is None:
+            self._memory = open_memory(settings, clock=self._clock)
+        return self._memory
+
+    def let_go(self) -> None:
+        """Close it."""
         if self._memory is not None:
             self._memory.close()
             self._memory = None
@@ -206,13 +250,23 @@ class _FirstIndex:
         self._starting = threading.Lock()
         self._run: _IndexRun | None = None
 
+    def wait(self) -> None:
+        """Wait for a run that has begun."""
+        with self._starting:
+            run = self._run
+        if run is not None:
+            run.join()
+
     def look(self, memory: Memory, report: Report) -> tuple[str, ...]:
         """See to an index; returns why the answer may lack something, empty when it does not.
 
         Raises what making an index raises, where there is nothing to answer from.
         """
-        if _is_complete(memory):
-            return ()
+        try:
+            if _is_complete(memory):
+                return ()
+        except SidecarDamaged:
+            return ()  # the operation makes it anew, and says so
         with self._starting:
             run = self._run
             if run is None or not run.is_alive():
@@ -220,27 +274,44 @@ class _FirstIndex:
                 run.start()
         until = self._clock.elapsed() + self._seconds
         # Something to answer from there must be, however long it takes.
-        while run.is_alive() and (
-            self._clock.elapsed() < until or not lies_in(memory.folder) or not run.total
-        ):
+        while run.is_alive() and (self._clock.elapsed() < until or not _is_there(memory)):
             run.join(_SAY_SECONDS)
             report("index", run.done, run.total)
         if run.is_alive():
+            if not run.total:
+                return ()  # another process makes it; what that has come to says the operation
             return (
                 f"The vault is being indexed: {run.done:,} of {run.total:,} notes are in. What is "
                 "not found may be found in a moment.",
             )
         if run.failure is not None and not (
-            isinstance(run.failure, SidecarBusy) and lies_in(memory.folder)
+            isinstance(run.failure, VaultmemError) and _is_there(memory)
         ):
             raise run.failure
-        return ()
+        return ()  # of a failure, what that means for the answer says the operation
 
 
 def _is_complete(memory: Memory) -> bool:
     with memory.guarded():
         sidecar = memory.open_sidecar()
         return sidecar is not None and sidecar.meta(COMPLETE) is not None
+
+
+def _is_there(memory: Memory) -> bool:
+    """Whether there is an index to answer from, complete or not."""
+    try:
+        with memory.guarded():
+            return memory.open_sidecar() is not None
+    except SidecarDamaged:
+        return False
+
+
+def _asks_a_server(memory: Memory) -> bool:
+    """Whether a question is embedded by a server: to wait for one would keep others waiting."""
+    with memory.guarded():
+        sidecar = memory.open_sidecar()
+        space = serving_space(memory, sidecar) if sidecar is not None else None
+        return space is not None and space.space.provider == "ollama"
 
 
 class _IndexRun(threading.Thread):

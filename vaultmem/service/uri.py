@@ -12,4 +12,6 @@ def obsidian_uri(vault: Path, path: str, trail: tuple[str, ...] = ()) -> str:
     # What a link to a heading leaves out (Obsidian's own rule for writing one).
     heading = " ".join(_NOT_IN_LINKS.sub(" ", trail[-1]).split()) if trail else ""
     place = path + (f"#{heading}" if heading else "")
-    return f"obsidian://open?vault={quote(vault.name, safe='')}&file={quote(place, safe='')}"
+    # The folder may have a name that is not UTF-8: its bytes are what Obsidian would be given.
+    name = quote(vault.name, safe="", errors="surrogateescape")
+    return f"obsidian://open?vault={name}&file={quote(place, safe='')}"

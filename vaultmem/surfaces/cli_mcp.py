@@ -43,8 +43,8 @@ def mcp(arguments: "argparse.Namespace") -> int:
     except Exception as error:  # noqa: BLE001 - the log says what it was
         log_fault("the server", error)
         code = VaultmemError.exit_code
+    # (Every line to the wire has been flushed, but for one that nobody reads.)
     with suppress(OSError, ValueError):
-        wire.write.flush()
         if sys.stderr is not None:
             sys.stderr.flush()
     dispatcher.stop()

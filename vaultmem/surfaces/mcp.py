@@ -54,6 +54,8 @@ from vaultmem.surfaces.mcp_prompts import PROMPTS, instructions, prompt_text
 from vaultmem.surfaces.schema import fenced_schema, reply_schema, request_schema
 
 NOTE_URI = "vault://note/"
+# So many calls of one group wait or run at once, each in a thread; more wait for a thread.
+MOST_AT_ONCE = 16
 # Between two looks at how far a call is: seconds.
 PROGRESS_SECONDS = 0.25
 
@@ -122,6 +124,11 @@ class _Served:
         self._runner = runner
         self._operations = operations
         self._tools = [tool_of(operation) for operation in operations.values()]
+        # A search finds a thread, however many index runs wait for theirs.
+        self._threads = {
+            operation.group: anyio.CapacityLimiter(MOST_AT_ONCE)
+            for operation in operations.values()
+        }
 
     async def list_tools(self, _: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=self._tools)
@@ -175,7 +182,7 @@ class _Served:
             async with anyio.create_task_group() as tasks:
                 if ctx.meta and ctx.meta.get("progress_token") is not None:
                     tasks.start_soon(_tell, ctx, progress)
-                await run_sync(run, abandon_on_cancel=True)
+                await run_sync(run, abandon_on_cancel=True, limiter=self._threads[operation.group])
                 tasks.cancel_scope.cancel()
         finally:
             gone = True
