@@ -58,13 +58,20 @@ def test_an_emptied_vault_is_not_fresh_and_keeps_its_index(indexed: Open) -> Non
     assert (reply.fresh, reply.notes) == (False, 1)
 
 
-def test_health_checks_of_a_sound_vault_all_pass(indexed: Open) -> None:
+def test_health_checks_of_a_sound_vault_all_pass(
+    indexed: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    for name, value in (("HOME", str(home)), ("USERPROFILE", str(home)), ("PATH", "")):
+        monkeypatch.setenv(name, value)
     memory = indexed({"a.md": "kiln"})
     checks = status(memory, StatusRequest(checks=True)).checks
     assert {check.id for check in checks} == {
         "python", "sqlite", "secrets", "vault", "cache-folder", "sidecar", "fresh", "watch",
         "embedder",
         "vectors", "vector-search", "problems",
+        "mcp-start", "mcp-handshake", "mcp-tools", "mcp-schema",
     }  # fmt: skip
     assert [check for check in checks if not check.ok] == []
     assert all(check.fix == "" for check in checks)

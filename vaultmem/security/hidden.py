@@ -32,6 +32,7 @@ _HIDDEN = re.compile(
     f"|(?P<selectors>[{_SELECTORS}]{{2,}})"
     f"|(?<=[{_LATIN}])(?P<zero>[{_ZERO_WIDTH}]+)(?=[{_LATIN}])"
 )
+_ESCAPE = re.compile(r"\\u\{([0-9a-f]{4,5})\}")
 _NAMES = {
     "bidi": "marks that turn the direction of text around",
     "tags": "invisible tag characters",
@@ -69,6 +70,14 @@ def shown(text: str) -> str:
     if text.isascii():
         return text
     return _HIDDEN.sub(_escaped, text)
+
+
+def as_written(text: str) -> str:
+    """The text that `shown` gives as this one; the text itself where there is no other."""
+    if "\\u{" not in text:
+        return text
+    written = _ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), text)
+    return written if shown(written) == text else text
 
 
 def shown_in(value: object) -> object:

@@ -3,6 +3,10 @@
 Room is filled greedily, in the order of the reply's fields, with whole items: hits, links,
 problems, and text up to the end of a paragraph. A cursor names how much of each field has been
 given; it is good for the same request only, and for as long as the answer to that stays the same.
+
+However small the room is, some text or one item is given, so that a cursor always leads on: for
+that a reply may take up to LEAST_TOKENS. An item that no reply has room for is cut short, and so is
+what is said of the reply as a whole; both are said in `omitted`, and more room shows more.
 """
 
 import json
@@ -15,6 +19,7 @@ from zlib import crc32
 
 from vaultmem.model.errors import UsageError
 from vaultmem.model.operation import Reply, Request
+from vaultmem.security.hidden import shown
 from vaultmem.service.application import Memory
 from vaultmem.service.plain import plain
 
@@ -24,14 +29,22 @@ Answer = TypeVar("Answer", bound=Reply)
 # Bytes of JSON that are taken for one token. English has some 4.5, Chinese 3, and a name of random
 # letters 2; a low figure keeps a reply below what a client cuts off.
 TOKEN_BYTES = 3
-# Kept for what is said of the omissions, and for the cursor: bytes.
+# What a reply about ordinary notes may take where it is given less room.
+LEAST_TOKENS = 400
+# Kept for what is said of the omissions, and for the cursor: bytes. Where it is not enough, the
+# reply is made again with so much more.
 _NOTICE_BYTES = 240
+_ATTEMPTS = 4
+# Given at least: bytes of a text, and of an item before it is cut short.
+_LEAST_TEXT, _LEAST_ITEM = 80, 400
 # Metadata of a field that holds text which may be cut between lines: the names of the fields with
 # its first and last line, and of the one that says that it was cut.
 CUT = "cut"
+# Metadata of a field of an item that differs from one look at the same thing to the next.
+VARIES = "varies"
 
 _MARK = "…"
-_CURSOR = re.compile(r"[a-z_]+:\d{1,9}(?:,[a-z_]+:\d{1,9})*~[0-9a-f]{8}")
+_CURSOR = re.compile(r"[a-z_]+:[0-9]{1,9}(?:,[a-z_]+:[0-9]{1,9})*~[0-9a-f]{8}")
 
 
 def fitted(run: Callable[[Memory, Asked], Answer]) -> Callable[[Memory, Asked], Answer]:
@@ -69,6 +82,10 @@ class _Part:
     def is_text(self) -> bool:
         return isinstance(self.value, str)
 
+    @property
+    def length(self) -> int:
+        return len(self.value)
+
     def items(self) -> Iterator[Any]:
         rest: Sequence[Any] = (
             list(self.value.items()) if isinstance(self.value, dict) else self.value
@@ -76,7 +93,27 @@ class _Part:
         yield from rest[self.start :]
 
     def holding(self, items: Sequence[Any]) -> Any:
-        return dict(items) if isinstance(self.value, dict) else tuple(items)
+        if not isinstance(self.value, dict):
+            return tuple(items)
+        held: dict[str, Any] = {}
+        for name, value in items:
+            # Names that were cut short may be the same.
+            number = 2
+            free = name
+            while free in held:
+                free, number = f"{name}{number}", number + 1
+            held[free] = value
+        return held
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a reply gives of a field."""
+
+    value: Any
+    count: int  # items, or characters of a text
+    size: int  # bytes
+    short: int = 0  # items that are cut short
 
 
 def _within(reply: Reply, room: int | None, cursor: str | None) -> Reply:
@@ -86,15 +123,43 @@ def _within(reply: Reply, room: int | None, cursor: str | None) -> Reply:
         if getattr(reply, name)
     ]
     changed = _set_starts(parts, cursor) if cursor is not None else ()
-    limit = room * TOKEN_BYTES if room is not None else None
-    longest = max(80, limit // 4) if limit is not None else None
+    if room is None:
+        return _filled(reply, parts, None, 0, changed)
+    limit, spare = room * TOKEN_BYTES, _NOTICE_BYTES
+    if cursor is None and _size(reply) <= limit:
+        return reply
+    for _ in range(_ATTEMPTS):
+        answer = _filled(reply, parts, limit, spare, changed)
+        over = _size(answer) - limit
+        if over <= 0:
+            break
+        spare += over
+    return answer
+
+
+def _filled(
+    reply: Reply, parts: "list[_Part]", limit: int | None, spare: int, changed: tuple[str, ...]
+) -> Reply:
+    """The reply with as much of its parts as there is room for.
+
+    limit, spare: bytes of the whole, and of them those that are kept for what is said of it.
+    """
     nothing: dict[str, Any] = {
         part.name: "" if part.is_text else part.holding(()) for part in parts
     }
     empty: Any = replace(reply, **nothing)
-    if longest is not None:
-        empty = _shortened(empty, longest)
-    left = limit - _size(empty) - _NOTICE_BYTES if limit is not None else None
+    fixed = empty
+    if limit is not None:
+        longest = max(_LEAST_TEXT, limit // 2)
+        while _size(empty) > max(limit // 2, _LEAST_ITEM) and longest > _LEAST_TEXT:
+            longest = max(_LEAST_TEXT, longest // 2)
+            empty = _shortened(fixed, longest)
+    short = [
+        f"{field.name}: cut short"
+        for field in fields(empty)
+        if getattr(empty, field.name) is not getattr(fixed, field.name)
+    ]
+    left = limit - _size(empty) - spare if limit is not None else None
     given: dict[str, Any] = {}
     ends: dict[str, int] = {}
     for number, part in enumerate(parts):
@@ -102,21 +167,23 @@ def _within(reply: Reply, room: int | None, cursor: str | None) -> Reply:
         if left is not None:
             # What comes behind is left a quarter, if it needs as much.
             allowed = max(0, left - _at_most(parts[number + 1 :], max(0, left) // 4))
-        forced = not any(given.values())
-        taken, used = _taken(part, allowed, longest, forced=forced)
-        given[part.name] = taken
-        ends[part.name] = part.start + len(taken)
+        # Something must be given, or a cursor would never get anywhere.
+        most = left if left is not None and not any(given.values()) else None
+        taken = _taken(part, allowed, most)
+        given[part.name] = taken.value
+        ends[part.name] = part.start + taken.count
+        if taken.short:
+            short.append(f"{part.name}: {taken.short:,} cut short")
         if left is not None:
-            left -= used
+            left -= taken.size
     answer: Any = replace(empty, **given)
     for part in parts:
         answer = _with_lines(answer, part, ends[part.name])
+    omitted = [_omitted(part, ends[part.name]) for part in parts if ends[part.name] < part.length]
     answer = replace(
         answer,
         degraded=(*changed, *answer.degraded),
-        omitted=tuple(
-            _omitted(part, ends[part.name]) for part in parts if ends[part.name] < len(part.value)
-        ),
+        omitted=(*omitted, *short),
         next=_cursor(parts, ends),
     )
     fit: Reply = answer
@@ -138,32 +205,37 @@ def _divisible(kind: type) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _taken(
-    part: _Part, allowed: int | None, longest: int | None, *, forced: bool
-) -> tuple[Any, int]:
-    """As much of the part as there is room for, and the room that takes: bytes.
+def _taken(part: _Part, allowed: int | None, most: int | None) -> _Taken:
+    """As much of the part as there is room for.
 
     allowed: bytes; None for as many as it takes.
-    forced: something must be given, or a cursor would never get anywhere.
+    most: bytes that the first item may take, being cut short if it takes more; None where nothing
+          need be given.
     """
     if part.is_text:
         rest = part.value[part.start :]
-        text = rest if allowed is None else _cut(rest, max(allowed, 80 if forced else 0))
-        return text, _size(text)
+        if allowed is not None:
+            rest = _cut(rest, allowed if most is None else max(allowed, _LEAST_TEXT))
+        return _Taken(rest, len(rest), _size(rest))
     items: list[Any] = []
-    used = 0
+    used = short = 0
     for item in part.items():
-        kept = item if longest is None else _shortened(item, longest)
-        size = _size(kept) + 1
-        if allowed is not None and used + size > allowed and not (forced and not items):
-            break
-        items.append(kept)
+        size = _size(item) + 1
+        if allowed is not None and used + size > allowed:
+            if items or most is None:
+                break
+            kept = _squeezed(item, max(most, _LEAST_ITEM))
+            short, size = int(kept is not item), _size(kept) + 1
+            item = kept
+        items.append(item)
         used += size
-    return part.holding(items), used
+    return _Taken(part.holding(items), len(items), used, short)
 
 
 def _cut(text: str, allowed: int) -> str:
-    """The beginning of a text, to the end of a paragraph, else of a line, else anywhere.
+    """The beginning of a text, to the end of a paragraph, a line or a word, else anywhere.
+
+    A short paragraph before a long one is no reason to give no more than it.
 
     allowed: bytes of JSON.
     """
@@ -176,31 +248,62 @@ def _cut(text: str, allowed: int) -> str:
             least = middle
         else:
             most = middle - 1
-    paragraph = text.rfind("\n\n", least // 2, least)
-    if paragraph >= 0:
-        return text[: paragraph + 2]
-    line = text.rfind("\n", 0, least)
-    return text[: line + 1] if line >= 0 else text[:least]
+    for end in ("\n\n", "\n", " "):
+        found = text.rfind(end, least // 2, least)
+        if found >= 0:
+            return text[: found + len(end)]
+    return text[:least]
 
 
-def _shortened(value: Any, longest: int) -> Any:
-    """The same with every text in it no longer than so many characters."""
+def _squeezed(value: Any, allowed: int) -> Any:
+    """The same with texts, lists and mappings in it so short that it takes no more bytes."""
+    kept, longest = value, allowed
+    while _size(kept) > allowed and longest > 1:
+        longest //= 2
+        kept = _shortened(value, longest, most=longest // 8 + 1)
+    return kept
+
+
+def _shortened(value: Any, longest: int, most: int | None = None) -> Any:
+    """The same with every text in it no longer than so many characters.
+
+    most: values in each list and mapping; None for any number. What needs no change is the same
+    object as before.
+    """
     if isinstance(value, str):
-        return value if len(value) <= longest else value[: longest - 1] + _MARK
+        return value if len(value) <= longest else value[: max(0, longest - 1)] + _MARK
     if is_dataclass(value) and not isinstance(value, type):
         changed = {}
         for field in fields(value):
             part = getattr(value, field.name)
-            short = _shortened(part, longest)
+            # A pair of lines is no list that could lose one.
+            short = _shortened(part, longest, None if _is_fixed(part) else most)
             if short is not part:
                 changed[field.name] = short
         kept: Any = value
         return replace(kept, **changed) if changed else value
     if isinstance(value, dict):
-        return {key: _shortened(part, longest) for key, part in value.items()}
+        pairs = list(value.items())
+        fit = [_pair(pair, longest, most) for pair in pairs[:most]]
+        same = len(fit) == len(pairs) and all(a is b for a, b in zip(fit, pairs, strict=True))
+        return value if same else dict(fit)
     if isinstance(value, list | tuple) and value:
-        return type(value)(_shortened(part, longest) for part in value)
+        cut = value[:most] if not (isinstance(value, tuple) and _is_fixed(value)) else value
+        parts = [_shortened(part, longest, most) for part in cut]
+        same = len(parts) == len(value) and all(a is b for a, b in zip(parts, value, strict=True))
+        return value if same else type(value)(parts)
     return value
+
+
+def _pair(pair: tuple[str, Any], longest: int, most: int | None) -> tuple[str, Any]:
+    """A name and its value, shortened; the same object where neither needs it."""
+    name, value = (_shortened(part, longest, most) for part in pair)
+    return pair if name is pair[0] and value is pair[1] else (name, value)
+
+
+def _is_fixed(value: object) -> bool:
+    """Whether it is a pair, of lines or of a name and a value, and no list."""
+    return isinstance(value, tuple) and len(value) == 2
 
 
 def _with_lines(reply: Any, part: _Part, end: int) -> Any:
@@ -253,7 +356,19 @@ def _set_starts(parts: list[_Part], cursor: str) -> tuple[str, ...]:
 
 
 def _checksum(parts: list[_Part]) -> str:
-    return f"{crc32(_json([(part.name, part.value) for part in parts])):08x}"
+    steady = [(part.name, _steady(part.value)) for part in parts]
+    return f"{crc32(_json(steady).encode('utf-8', 'surrogatepass')):08x}"
+
+
+def _steady(value: Any) -> Any:
+    """The same without what varies."""
+    if not isinstance(value, tuple) or not value or not is_dataclass(value[0]):
+        return value
+    named = [field.name for field in fields(value[0])]
+    varying = {field.name for field in fields(value[0]) if VARIES in field.metadata}
+    if not varying:
+        return value
+    return [[getattr(item, name) for name in named if name not in varying] for item in value]
 
 
 def _at_most(parts: list[_Part], limit: int) -> int:
@@ -273,9 +388,15 @@ def _at_most(parts: list[_Part], limit: int) -> int:
 
 
 def _size(value: object) -> int:
-    return len(_json(value))
+    """Bytes of JSON, hidden characters counted as the escapes that they become."""
+    text = _json(value)
+    if text.isascii():
+        return len(text)
+    escaped = shown(text)
+    # Each has a backslash, which JSON escapes once more.
+    more = escaped.count("\\u{") - text.count("\\u{") if escaped is not text else 0
+    return len(escaped.encode("utf-8", "surrogatepass")) + more
 
 
-def _json(value: object) -> bytes:
-    text = json.dumps(plain(value, lean=True), ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "surrogatepass")
+def _json(value: object) -> str:
+    return json.dumps(plain(value, lean=True), ensure_ascii=False, separators=(",", ":"))

@@ -3,7 +3,7 @@
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vaultmem.embedding.cache import extension_version
 from vaultmem.embedding.journal_mode import journal, made_with
@@ -15,6 +15,7 @@ from vaultmem.model.errors import EmbedderUnavailable, SidecarDamaged, VaultmemE
 from vaultmem.model.watch_state import Watching
 from vaultmem.security.engine import engine_name
 from vaultmem.service.application import Memory
+from vaultmem.service.budget import VARIES
 from vaultmem.service.clients import this_computer
 from vaultmem.service.connecting import ConnectionState, connections
 from vaultmem.service.embedders import (
@@ -40,8 +41,8 @@ class Check:
 
     id: str
     ok: bool
-    detail: str
-    fix: str  # "" when all is well
+    detail: str = field(metadata={VARIES: True})
+    fix: str = field(metadata={VARIES: True})  # "" when all is well
 
 
 def run_checks(memory: Memory) -> tuple[Check, ...]:

@@ -8,6 +8,7 @@ from vaultmem.index.lookup import Lookup
 from vaultmem.index.rows import FoundNote
 from vaultmem.model.errors import NoteAmbiguous, NoteNotFound, Refused
 from vaultmem.model.note import note_name
+from vaultmem.security.hidden import as_written
 from vaultmem.vault.composed import normal_form
 from vaultmem.vault.paths import fold, is_hidden, vault_path
 from vaultmem.vault.read import unfit
@@ -31,7 +32,8 @@ def find_note(lookup: Lookup, given: str, vault: Path) -> tuple[FoundNote, str]:
     """The note that `given` names, and the subpath behind its `#` ("" if none).
 
     given: a vault path with or without `.md`, a file name, an end of a path, or an alias; a
-           `#Heading` or `#^block` may follow.
+           `#Heading` or `#^block` may follow. What is hidden in it may be written as the escapes
+           that it is shown as.
     vault: looked at only to say why what was named is no note; nothing in it is opened.
     Raises NoteNotFound (with what is near), NoteAmbiguous (with the candidates) and Refused.
     """
@@ -39,6 +41,9 @@ def find_note(lookup: Lookup, given: str, vault: Path) -> tuple[FoundNote, str]:
     exact = lookup.note_at(given)
     if exact is not None:
         return exact, ""  # also where it is spelt as no path should be
+    written = as_written(given)
+    if written != given:
+        return find_note(lookup, written, vault)
     refuse_traversal(given)
     name, mark, subpath = given.partition("#")
     if mark:

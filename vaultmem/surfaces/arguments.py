@@ -30,7 +30,8 @@ def read_request(operation: Operation, arguments: Mapping[str, Any]) -> Request:
     given: dict[str, Any] = {}
     for name, field in known.items():
         value = arguments.get(name)
-        if value is None:
+        # (Models write "" for what they leave open.)
+        if value is None or (value == "" and field.default is None):
             if field.default is MISSING:
                 raise UsageError(f"{operation.name} needs the argument {name}.")
             continue
@@ -106,7 +107,8 @@ def _json_list(text: str) -> list[Any] | None:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, list) else None
+    texts = isinstance(value, list) and all(isinstance(part, str) for part in value)
+    return value if texts else None  # `[2026]` is the name of a folder
 
 
 def _shown(value: Any) -> str:

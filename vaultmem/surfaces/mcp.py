@@ -5,11 +5,12 @@ whoever imports this module, which only `vaultmem mcp` does: it takes a second o
 """
 
 import logging
+import re
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote
 
 import anyio
 from anyio.to_thread import run_sync
@@ -48,7 +49,7 @@ from vaultmem import __version__
 from vaultmem.model.errors import NoteAmbiguous, NoteNotFound, Refused, UsageError, VaultmemError
 from vaultmem.model.operation import Changes, Operation, Reply, Request
 from vaultmem.service.dispatch import MOST_REPLY_TOKENS, Report
-from vaultmem.service.fence import fenced, fenced_reply, fenced_text, to_text
+from vaultmem.service.fence import fenced, fenced_reply, fenced_text, to_text, visible
 from vaultmem.surfaces.arguments import read_request
 from vaultmem.surfaces.mcp_prompts import PROMPTS, instructions, prompt_text
 from vaultmem.surfaces.schema import fenced_schema, reply_schema, request_schema
@@ -56,6 +57,8 @@ from vaultmem.surfaces.schema import fenced_schema, reply_schema, request_schema
 NOTE_URI = "vault://note/"
 # So many calls of one group wait or run at once, each in a thread; more wait for a thread.
 MOST_AT_ONCE = 16
+# Of what is said of a failure: a path or a heading that it names may have any length.
+MOST_MESSAGE_CHARS = 3_000
 # Between two looks at how far a call is: seconds.
 PROGRESS_SECONDS = 0.25
 
@@ -103,7 +106,7 @@ def tool_of(operation: Operation) -> Tool:
         annotations=ToolAnnotations(
             read_only_hint=harmless,
             destructive_hint=operation.changes in (Changes.STATE, Changes.VAULT),
-            idempotent_hint=harmless,
+            idempotent_hint=operation.changes in (Changes.NOTHING, Changes.STATE),
             open_world_hint=False,
         ),
     )
@@ -143,7 +146,7 @@ class _Served:
                 asked = await _agreement(ctx, params, operation)
                 if asked is not None:
                     return asked
-            reply = await self._run(ctx, operation, request)
+            return _answered(fenced_reply(await self._run(ctx, operation, request)))
         except VaultmemError as error:
             return _failed(str(error), error.code)
         except Exception as error:  # noqa: BLE001 - logged, and told to the model as what it is
@@ -151,7 +154,6 @@ class _Served:
             return _failed(_fault(error), VaultmemError.code)
         finally:
             self._runner.warm_up()
-        return _answered(fenced_reply(reply))
 
     def _operation(self, name: str) -> Operation:
         operation = self._operations.get(name)
@@ -180,8 +182,7 @@ class _Served:
 
         try:
             async with anyio.create_task_group() as tasks:
-                if ctx.meta and ctx.meta.get("progress_token") is not None:
-                    tasks.start_soon(_tell, ctx, progress)
+                tasks.start_soon(_tell, ctx, progress)  # which the SDK drops where nobody asked
                 await run_sync(run, abandon_on_cancel=True, limiter=self._threads[operation.group])
                 tasks.cancel_scope.cancel()
         finally:
@@ -228,11 +229,14 @@ class _Served:
         except VaultmemError as error:
             absent = isinstance(error, NoteNotFound | NoteAmbiguous | Refused)
             code = INVALID_PARAMS if absent else INTERNAL_ERROR
-            raise MCPError(code, str(error), {"uri": uri}) from None
+            raise MCPError(code, visible(_bounded(str(error))), {"uri": uri[:200]}) from None
         except Exception as error:  # noqa: BLE001 - logged, and told as what it is
             log_fault("resources/read", error)
-            raise MCPError(INTERNAL_ERROR, _fault(error), {"uri": uri}) from None
-        text = fenced_text(reply.text + "".join(f"\n[{what}]" for what in reply.omitted))
+            raise MCPError(INTERNAL_ERROR, _fault(error), {"uri": uri[:200]}) from None
+        text = reply.text
+        if reply.truncated:
+            text += f"\n[{reply.omitted[0]}; {read.name} gives them with the cursor {reply.next}]"
+        text = fenced_text(text)
         return ReadResourceResult(
             contents=[TextResourceContents(uri=uri, text=text, mime_type="text/markdown")]
         )
@@ -303,10 +307,12 @@ async def _tell(ctx: Context, progress: _Progress) -> None:
 
 def _path(written: str) -> str:
     """The path in a URI, decoded once; what is no encoding stands for itself."""
-    try:
-        return unquote_to_bytes(written).decode("utf-8")
-    except UnicodeDecodeError:
-        return written
+    decoded = unquote(written, errors="surrogateescape")
+    return _NO_TEXT.sub(lambda byte: f"%{ord(byte.group()) - 0xDC00:02X}", decoded)
+
+
+# A byte that is no UTF-8, as Python keeps it.
+_NO_TEXT = re.compile("[\udc80-\udcff]")
 
 
 AGREE = "agree"
@@ -323,8 +329,9 @@ async def _agreement(
             "They can do it on the command line: `vaultmem --help`.",
             "refused",
         )
+    arguments = _bounded(to_text(params.arguments or {}))
     question = ElicitRequestFormParams(
-        message=f"vaultmem: {operation.summary}\n{to_text(params.arguments or {})}\nDo this?",
+        message=f"vaultmem: {operation.summary}\n{visible(arguments)}\nDo this?",
         requested_schema={
             "type": "object",
             "properties": {AGREE: {"type": "boolean", "title": "Yes, do it"}},
@@ -352,8 +359,16 @@ def _answered(answer: dict[str, Any]) -> CallToolResult:
 
 def _failed(message: str, code: str) -> CallToolResult:
     """A failure the model can act on. Names of notes may stand in it, so it is data as well."""
-    text = to_text(fenced({"error": message, "code": code}))
+    text = to_text(fenced({"error": _bounded(message), "code": code}))
     return CallToolResult(content=[TextContent(text=text)], is_error=True)
+
+
+def _bounded(message: str) -> str:
+    """A message with its middle left out, where what it repeats is longer than any client takes."""
+    if len(message) <= MOST_MESSAGE_CHARS:
+        return message
+    part = MOST_MESSAGE_CHARS // 2
+    return f"{message[:part]} … {message[-part:]}"
 
 
 def _fault(error: Exception) -> str:

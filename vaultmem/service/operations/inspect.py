@@ -58,10 +58,11 @@ def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
     Raises NoteAmbiguous and Refused; a note that is not there is an answer, not an error.
     """
     snapshot = look(memory)
-    if request.note not in snapshot.notes:
+    there = request.note in snapshot.notes  # also where it is spelt as no path should be
+    if not there:
         refuse_traversal(request.note)
-    path = vault_path(request.note)
-    hidden = is_hidden(path)
+    path = request.note if there else vault_path(request.note)
+    hidden = not there and is_hidden(path)
     left_out = _excluded(snapshot, path)
     with memory.guarded():
         sidecar = memory.open_sidecar()
