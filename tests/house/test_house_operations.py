@@ -56,15 +56,15 @@ FIELDS: dict[tuple[str, str], tuple[list[str], object]] = {
 ROOM = {"max_tokens", "cursor"}
 
 # Fields with a test of their own.
-ELSEWHERE = {("index", "embed"), ("index", "accept_deletions")}
+ELSEWHERE = {("index", "embed"), ("index", "accept_deletions"), ("status", "assistants")}
 
 # Operations with a test of their own: the sample vault holds no secret to allow.
 ALONE = {"allow_secret"}
 
 # Whole commands of their own, not options.
-COMMANDS: dict[tuple[str, str], tuple[list[str], object]] = {
-    ("status", "checks"): (["doctor"], True),
-    ("status", "settings"): (["config"], True),
+COMMANDS: dict[tuple[str, str], tuple[list[str], dict[str, Any]]] = {
+    ("status", "checks"): (["doctor"], {"checks": True, "assistants": True}),
+    ("status", "settings"): (["config"], {"settings": True}),
 }
 
 
@@ -169,8 +169,9 @@ def test_no_embed_reaches_the_operation_and_changes_its_reply(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("name", "field"), COMMANDS)
 def test_a_command_of_its_own_reaches_the_operation(asked: Asked, name: str, field: str) -> None:
-    arguments, value = COMMANDS[name, field]
-    assert asked.command_line(arguments) == asked.table(name, {field: value})
+    arguments, request = COMMANDS[name, field]
+    assert field in request
+    assert asked.command_line(arguments) == asked.table(name, request)
 
 
 def test_every_operation_says_in_few_words_what_it_does() -> None:

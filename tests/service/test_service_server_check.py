@@ -37,6 +37,8 @@ def test_the_server_of_a_vault_greets_and_lists_its_tools(tmp_path: Path) -> Non
     [
         ("import sys; sys.exit('no such thing')", "no such thing"),
         ("print('Welcome!')", "something other than messages"),
+        ("print('[]')", "something other than messages"),
+        ("print('{\"id\": 2}')", "does not list its tools"),
         ("", "ended without an answer"),
     ],
 )
@@ -44,6 +46,11 @@ def test_a_server_that_does_not_serve_is_told_why(code: str, problem: str, tmp_p
     seen = try_server(script(tmp_path, code))
     assert problem in seen.problem
     assert seen.tools == ()
+
+
+def test_a_server_that_says_much_is_heard_out(tmp_path: Path) -> None:
+    code = "import sys; sys.stderr.write('x' * 300_000 + ' the end'); sys.stderr.flush()"
+    assert "the end" in try_server(script(tmp_path, code)).problem
 
 
 def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -71,7 +78,7 @@ def test_the_checks_tell_of_the_server_and_of_a_client(
     environment = {"VAULTMEM_EMBEDDER_NAME": "none"}
     memory = open_memory(load_settings(tmp_path, tmp_path / "cache", environment=environment))
     try:
-        checks = {check.id: check for check in run_checks(memory)}
+        checks = {check.id: check for check in run_checks(memory, assistants=True)}
     finally:
         memory.close()
     for name in ("mcp-start", "mcp-handshake", "mcp-tools", "mcp-schema"):

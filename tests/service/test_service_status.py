@@ -66,7 +66,11 @@ def test_health_checks_of_a_sound_vault_all_pass(
     for name, value in (("HOME", str(home)), ("USERPROFILE", str(home)), ("PATH", "")):
         monkeypatch.setenv(name, value)
     memory = indexed({"a.md": "kiln"})
-    checks = status(memory, StatusRequest(checks=True)).checks
+    checks = status(memory, StatusRequest(checks=True, assistants=True)).checks
+    fewer = status(memory, StatusRequest(checks=True)).checks
+    assert {check.id for check in checks} - {check.id for check in fewer} == {
+        "mcp-start", "mcp-handshake", "mcp-tools", "mcp-schema"
+    }  # fmt: skip
     assert {check.id for check in checks} == {
         "python", "sqlite", "secrets", "vault", "cache-folder", "sidecar", "fresh", "watch",
         "embedder",

@@ -266,3 +266,12 @@ def test_a_call_that_does_not_end_is_not_waited_for() -> None:
             assert time.monotonic() - start < STOPPED_SECONDS
             # The caller was told that something hangs, and left.
             assert (code, errors) == (7, "")
+
+
+def test_sockets_name_their_protocol_or_answers_would_wait_for_acknowledgements() -> None:
+    _, sockets = open_sockets(0)
+    try:
+        assert {one.proto for one in sockets} == {socket.IPPROTO_TCP}
+    finally:
+        for one in sockets:
+            one.close()

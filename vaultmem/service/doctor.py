@@ -45,8 +45,11 @@ class Check:
     fix: str = field(metadata={VARIES: True})  # "" when all is well
 
 
-def run_checks(memory: Memory) -> tuple[Check, ...]:
-    """Every check, in order; one that fails never keeps the others from running."""
+def run_checks(memory: Memory, *, assistants: bool = False) -> tuple[Check, ...]:
+    """Every check, in order; one that fails never keeps the others from running.
+
+    assistants: the MCP server and the files of its clients as well, which takes a second.
+    """
     checks: list[Callable[[Memory], Check]] = [
         _python,
         _sqlite,
@@ -62,7 +65,7 @@ def run_checks(memory: Memory) -> tuple[Check, ...]:
         _problems,
     ]
     found = [_guarded(check, memory) for check in checks]
-    return (*found, *_server(memory), *_clients(memory))
+    return (*found, *_server(memory), *_clients(memory)) if assistants else tuple(found)
 
 
 def _guarded(check: Callable[[Memory], Check], memory: Memory) -> Check:

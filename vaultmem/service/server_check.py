@@ -5,8 +5,9 @@ import os
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 from vaultmem import __version__
 from vaultmem.service.server_entry import ServerEntry
@@ -62,52 +63,72 @@ def try_server(entry: ServerEntry) -> ServerSeen:
         return _unseen(f"{entry.command} cannot be started: {error.strerror}.")
     too_slow = threading.Timer(_LONGEST_SECONDS, server.kill)
     too_slow.start()
+    heard = _Heard(server.stderr)
     try:
-        return _spoken_to(server, began)
+        return _spoken_to(server, began, heard)
     finally:
         too_slow.cancel()
         server.kill()
         server.wait()
+        heard.join()
         for pipe in (server.stdin, server.stdout, server.stderr):
             if pipe is not None:
                 pipe.close()
 
 
-def _spoken_to(server: "subprocess.Popen[str]", began: float) -> ServerSeen:
+class _Heard(threading.Thread):
+    """Reads what the server says on standard error, which would else fill up and stop it."""
+
+    def __init__(self, pipe: IO[str] | None) -> None:
+        super().__init__(name="standard error", daemon=True)
+        self._pipe = pipe
+        self.text = ""  # its end
+        self.start()
+
+    def run(self) -> None:
+        for line in self._pipe or ():
+            self.text = (self.text + line)[-_MOST_SAID:]
+
+
+def _spoken_to(server: "subprocess.Popen[str]", began: float, heard: _Heard) -> ServerSeen:
     assert server.stdin is not None
     assert server.stdout is not None
-    assert server.stderr is not None
-    try:
+    with suppress(OSError):  # it has ended already; what it said tells why
         server.stdin.write("".join(json.dumps(request) + "\n" for request in _REQUESTS))
         server.stdin.flush()
-    except OSError:
-        return _unseen(_said(server))
     greeted = 0.0
     for line in server.stdout:
-        try:
-            message = json.loads(line)
-        except ValueError:
+        message = _message(line)
+        if message is None:
             return _unseen("It writes something other than messages to its standard output.")
         if message.get("id") == 1:
             greeted = time.perf_counter() - began
         if message.get("id") == 2:
-            tools = message.get("result", {}).get("tools", [])
-            names = tuple(tool["name"] for tool in tools)
-            return ServerSeen("", round(greeted, 3), names, sum(map(schema_tokens, tools)))
-    return _unseen(_said(server))
+            result = message.get("result")
+            tools = result.get("tools") if isinstance(result, dict) else None
+            if not isinstance(tools, list):
+                return _unseen("It does not list its tools.")
+            listed = [tool for tool in tools if isinstance(tool, dict)]
+            names = tuple(str(tool.get("name")) for tool in listed)
+            return ServerSeen("", round(greeted, 3), names, sum(map(schema_tokens, listed)))
+    server.kill()
+    heard.join()
+    said = " ".join(heard.text.split())
+    return _unseen(f"It ended without an answer. {said}".strip())
+
+
+def _message(line: str) -> dict[str, Any] | None:
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
 
 
 def schema_tokens(tool: dict[str, Any]) -> int:
     """What a tool costs in every session: its JSON, four characters a token."""
     told = {name: tool.get(name) for name in ("name", "description", "inputSchema")}
     return -(-len(json.dumps(told, ensure_ascii=False, separators=(",", ":"))) // 4)
-
-
-def _said(server: "subprocess.Popen[str]") -> str:
-    assert server.stderr is not None
-    server.kill()
-    said = " ".join(server.stderr.read(_MOST_SAID).split())
-    return f"It ended without an answer. {said}".strip()
 
 
 def _unseen(problem: str) -> ServerSeen:

@@ -200,7 +200,7 @@ def _connect(plan: SetupPlan, ended: Ended) -> None:
 
 def _check(memory: Memory, ended: Ended) -> None:
     try:
-        checks = status(memory, StatusRequest(checks=True)).checks
+        checks = status(memory, StatusRequest(checks=True, assistants=True)).checks
     except VaultmemError as error:
         ended("doctor", StepState.FAILED, str(error))
         return

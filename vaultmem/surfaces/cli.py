@@ -392,7 +392,7 @@ def _doctor(arguments: "argparse.Namespace") -> int:
     def verdict(reply: StatusReply) -> int:
         return int(not all(check.ok for check in reply.checks))
 
-    request = StatusRequest(checks=True, **_room(arguments))
+    request = StatusRequest(checks=True, assistants=True, **_room(arguments))
     return _answer(arguments, lambda memory: status(memory, request), render_doctor, verdict)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MCP_PATH = "/mcp"
 # One client has one session, and one that does not end it leaves it behind for half an hour.
-MOST_SESSIONS = 256
+MOST_SESSIONS = 2048
 
 _CODES = {404: "not-found", 405: "wrong-method"}
 

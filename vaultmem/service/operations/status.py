@@ -32,6 +32,9 @@ class StatusRequest(Request):
 
     checks: Annotated[bool, About("Run the health checks too.")] = False
     settings: Annotated[bool, About("List every setting with its source.")] = False
+    assistants: Annotated[
+        bool, About("With checks: start the MCP server, and look at each assistant's file.")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ def status(memory: Memory, request: StatusRequest) -> StatusReply:
     """How things stand. Changes nothing, and raises nothing for a vault that is not indexed."""
     if not request.checks:
         return _status(memory, request, ())
-    checks = run_checks(memory)
+    checks = run_checks(memory, assistants=request.assistants)
     try:
         return _status(memory, request, checks)
     except (SidecarDamaged, SidecarUnavailable):
