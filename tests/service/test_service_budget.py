@@ -419,16 +419,26 @@ def test_any_text_as_a_cursor_is_refused_or_answered(long_vault: Memory, cursor:
         "text:4,frontmatter:0,properties:2,fields:1,tags:0,aliases:0,backlinks:1~0badcafe",
     ],
 )
-def test_a_cursor_from_elsewhere_is_said_not_to_fit(long_vault: Memory, cursor: str) -> None:
-    reply = read(long_vault, ReadRequest("paragraphs", cursor=cursor, max_tokens=400))
+def test_a_cursor_to_a_place_of_another_answer_is_said_not_to_fit(
+    long_vault: Memory, cursor: str
+) -> None:
+    first = read(long_vault, ReadRequest("paragraphs", max_tokens=400))
+    key = str(first.next).rpartition("~")[2]
+    asked = ReadRequest("paragraphs", cursor=f"{cursor}~{key}", max_tokens=400)
+    reply = read(long_vault, asked)
     assert [said for said in reply.degraded if "not what it was" in said]
+    assert reply.text or reply.links or reply.backlinks
+    if cursor.startswith("text:999999999"):
+        assert first.text.startswith(reply.text)
     assert size(reply) <= LEAST
 
 
-def test_a_cursor_of_another_note_is_said_not_to_fit(long_vault: Memory) -> None:
+def test_a_cursor_of_another_request_is_refused(long_vault: Memory) -> None:
     first = read(long_vault, ReadRequest("paragraphs", max_tokens=400))
-    other = read(long_vault, ReadRequest("lines", max_tokens=400, cursor=first.next))
-    assert [said for said in other.degraded if "not what it was" in said]
+    with pytest.raises(UsageError, match="another request"):
+        read(long_vault, ReadRequest("lines", max_tokens=400, cursor=first.next))
+    with pytest.raises(UsageError, match="another request"):
+        related(long_vault, RelatedRequest("paragraphs", max_tokens=400, cursor=first.next))
 
 
 @pytest.mark.parametrize("room", [0, -1, True, False, 1.5, "400", float("nan"), []])

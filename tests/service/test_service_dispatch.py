@@ -1,7 +1,9 @@
 """Operations for whoever stays: what a server does between a client and the vault."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -541,3 +543,61 @@ def test_the_bound_holds_for_a_reply_that_would_be_long(served: Served, write: W
     assert len(reply.text) < REPLY_TOKENS * 4
     assert reply.omitted
     assert reply.next
+
+
+def test_notes_that_come_during_a_session_get_their_vectors(served: Served) -> None:
+    served.variables["VAULTMEM_EMBEDDER_NAME"] = "minilm"
+    (served.vault / "first.md").write_text("# Clay\n\nIt is dug in autumn.\n")
+    dispatcher = served.dispatcher()
+    search(dispatcher)
+    dispatcher.warm_up()
+    assert soon(lambda: status(dispatcher).vectors == 1)
+    many_sections = "".join(
+        f"# Part {n}\n\nGlaze number {n} runs at cone {n}.\n" for n in range(30)
+    )
+    (served.vault / "second.md").write_text(many_sections)
+    search(dispatcher, "glaze")
+    dispatcher.warm_up()
+    assert soon(lambda: status(dispatcher).vectors == status(dispatcher).chunks >= 31)
+
+
+def test_what_nobody_asks_is_let_go_of_and_opened_again(served: Served) -> None:
+    for name, text in FEW.items():
+        (served.vault / name).write_text(text)
+    dispatcher = served.dispatcher(idle_seconds=0.05)
+    search(dispatcher)
+    opened = open_files(served.cache)
+    assert opened
+    dispatcher.warm_up()
+    assert soon(lambda: not open_files(served.cache))
+    assert paths(search(dispatcher)) == set(FEW)
+
+
+def test_requests_wait_for_the_same_first_index_and_not_for_each_other(served: Served) -> None:
+    for name, text in many(300).items():
+        (served.vault / name).write_text(text)
+    dispatcher = served.dispatcher(first_seconds=DEADLINE_SECONDS)
+    asked = [Aside(partial(search, dispatcher)) for _ in range(6)]
+    for one in asked:
+        assert one.value().degraded == ()
+
+
+def soon(true: Callable[[], bool]) -> bool:
+    """Whether it is so before the deadline."""
+    until = time.monotonic() + DEADLINE_SECONDS
+    while not true():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def open_files(folder: Path) -> list[str]:
+    """Files below it that this process has open."""
+    if not Path("/proc/self/fd").is_dir():
+        pytest.skip("only Linux tells which files are open")
+    links = []
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            links.append(str(entry.readlink()))
+    return [link for link in links if link.startswith(str(folder))]

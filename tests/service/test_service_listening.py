@@ -177,3 +177,16 @@ def test_a_vault_that_goes_away_is_heard_no_more(tmp_path: Path) -> None:
 def test_on_a_network_drive_nobody_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "file_system", lambda folder: FileSystem("nfs4", False))
     assert Listening(tmp_path).marks() is None
+
+
+def test_what_obsidian_writes_at_every_click_is_no_change(tmp_path: Path) -> None:
+    hidden = tmp_path / ".obsidian"
+    (hidden / "plugins" / "recent").mkdir(parents=True)
+    heard = Listening(tmp_path)
+    before = heard.marks()
+    (hidden / "workspace.json").write_text("{}")
+    (hidden / "plugins" / "recent" / "data.json").write_text("{}")
+    assert heard.marks() == before
+    (hidden / "app.json").write_text("{}")
+    assert heard.marks() != before
+    heard.close()

@@ -299,3 +299,31 @@ def test_frontmatter_is_plain_data(indexed: Open) -> None:
     properties = read(memory, ReadRequest("a")).frontmatter
     assert properties == {"when": "2026-05-03", "n": ".nan", "list": [1, {"a": "no"}]}
     assert json.dumps(properties, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "[[Kiln]]",
+        "[[kiln|the kiln]]",
+        "![[Kiln]]",
+        " [[Kiln]] ",
+        "[[Kiln#Firing]]",
+        "[[Kiln]]#Firing",
+    ],
+)
+def test_a_link_as_it_stands_in_a_note_names_its_note(given: str, indexed: Open) -> None:
+    memory = indexed({"Kiln.md": "# Kiln\n\n## Firing\n\nslowly\n"})
+    if given == "[[Kiln]]#Firing":
+        with pytest.raises(NoteNotFound):
+            read(memory, ReadRequest(given))
+        return
+    reply = read(memory, ReadRequest(given))
+    assert reply.path == "Kiln.md"
+    assert "slowly" in reply.text
+
+
+def test_a_note_whose_name_looks_like_a_link_comes_first(indexed: Open) -> None:
+    memory = indexed({"[[a]].md": "odd", "a.md": "plain"})
+    assert text(memory, "[[a]].md") == "odd"
+    assert text(memory, "a") == "plain"

@@ -54,7 +54,8 @@ def answers_to(job: dict[str, Any]) -> dict[str, Any]:
                         **json.loads(text_of(result))["content"],
                     }
             except MCPError as error:
-                made[f"{name} {path}"] = {"code": error.error.code, "error": error.error.message}
+                told = json.loads(error.error.message)["content"]["error"]
+                made[f"{name} {path}"] = {"code": error.error.code, "error": told}
             finally:
                 sys.audit("mark", "between")
 

@@ -704,3 +704,48 @@ def test_a_working_folder_that_goes_away_is_said(tmp_path: Path) -> None:
         if sys.platform != "win32":
             folder.rmdir()
         assert "VAULTMEM_VAULT" in server.fails("search", query="kiln")
+
+
+@pytest.mark.parametrize(
+    "line", [rb"cut emoji \ud83d", rb"\udc00 turned \ud83d around", rb"\ud800"]
+)
+def test_half_of_a_character_is_answered_by_its_id(server: McpProcess, line: bytes) -> None:
+    """JavaScript sends one where it cuts a text within an emoji."""
+    asked = search_for("WORDS", "half")
+    server.send(json.dumps(asked).encode().replace(b"WORDS", line + b" sourdough") + b"\n")
+    answer = server.answer("half")
+    assert "isError" not in answer["result"] or not answer["result"]["isError"]
+
+
+def test_a_question_that_the_person_leaves_open_does_not_keep_it_from_ending(
+    tmp_path: Path,
+) -> None:
+    token = "ghp_" + "".join(f"{number:x}" for number in range(16, 34))
+    shell = on_notes(tmp_path, {"login.md": f"the key is {token}\n"})
+    asking = json.loads(json.dumps(HANDSHAKE[0]))
+    asking["params"]["capabilities"] = {"elicitation": {}}
+    with serving(shell, "--tools", "all") as server:
+        server.send(asking, HANDSHAKE[1])
+        server.answer("handshake")
+        (secret,) = server.call("secrets")["secrets"]
+        wanted = {"name": "allow_secret", "arguments": {"fingerprints": [secret["fingerprint"]]}}
+        server.send({**request("open", "tools/call"), "params": wanted})
+        server.until(lambda: any(b"elicitation/create" in line for line in server.lines))
+        served = server.close()
+    assert served.code == 0
+    assert served.seconds < 4
+    assert "fault" not in served.err
+    (question,) = [m for m in served.messages if m.get("method") == "elicitation/create"]
+    assert "login.md, line 1" in question["params"]["message"]
+    assert token not in question["params"]["message"]
+
+
+def test_status_tells_of_a_vault_without_notes(tmp_path: Path) -> None:
+    shell = on_notes(tmp_path, {})
+    with serving(shell) as server:
+        server.shake_hands()
+        status = server.call("status")
+        assert status["vault"] == str(shell.vault)
+        assert "no Markdown note" in server.fails("search", query="kiln")
+        (shell.vault / "kiln.md").write_text("kiln")
+        assert server.paths("kiln") == ["kiln.md"]

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 
 class Changes(StrEnum):
-    """What an operation may write, besides the sidecar."""
+    """What an operation is there to change; that an answer refreshes the sidecar is nothing."""
 
     NOTHING = "nothing"
+    INDEX = "index"  # what is known of the vault, which can be made again
     STATE = "state"  # the user's own decisions, outside the vault; a person's to make
     JOURNAL = "journal"
     VAULT = "vault"
@@ -65,3 +66,6 @@ class Operation:
     run: Callable[[Any, Any], Any]  # (Memory, request) -> reply
     changes: Changes
     group: Group
+    # (Memory, request) -> what a person is asked before it is done, in words that are none of the
+    # asker's; of operations that change STATE. Raises what is wrong with the request.
+    question: Callable[[Any, Any], str] | None = None

@@ -24,7 +24,13 @@ _LATIN = "A-Za-z\u00c0-\u024f"
 HIDDEN_SIGN = rf"[{_BIDI}{_TAGS}]|[{_SELECTORS}][{_SELECTORS}]|[{_ZERO_WIDTH}][A-Za-z]"
 
 # A flag of a part of a country: a black flag, its letters as tags, and the end of tags.
-_FLAG = "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f"
+# Only flags that there are: tags spell any word else.
+_FLAG = "\U0001f3f4(?:{})\U000e007f".format(
+    "|".join(
+        "".join(chr(0xE0000 + ord(sign)) for sign in region)
+        for region in ("gbeng", "gbsct", "gbwls", "gbnir", "usca", "ustx")
+    )
+)
 # A number as address books copy it: marked to run from left to right, which it does anyway.
 _NUMBER = "[\u202a\u202d\u2066\u2068][+0-9()./ \u00a0-]{1,40}[\u202c\u2069]"
 _HIDDEN = re.compile(

@@ -43,8 +43,10 @@ CUT = "cut"
 # Metadata of a field of an item that differs from one look at the same thing to the next.
 VARIES = "varies"
 
+# What is of no use when it is cut short: a name to ask with.
+_WHOLE = frozenset({"path", "resolved", "alias_of", "via", "fingerprint", "fingerprints", "uri"})
 _MARK = "…"
-_CURSOR = re.compile(r"[a-z_]+:[0-9]{1,9}(?:,[a-z_]+:[0-9]{1,9})*~[0-9a-f]{8}")
+_CURSOR = re.compile(r"[a-z_]+:[0-9]{1,9}(?:,[a-z_]+:[0-9]{1,9})*~[0-9a-f]{8}~[0-9a-f]{8}")
 
 
 def fitted(run: Callable[[Memory, Asked], Answer]) -> Callable[[Memory, Asked], Answer]:
@@ -55,14 +57,37 @@ def fitted(run: Callable[[Memory, Asked], Answer]) -> Callable[[Memory, Asked], 
         room = request.max_tokens
         if room is not None and (not isinstance(room, int) or isinstance(room, bool) or room < 1):
             raise UsageError(f"The number of tokens is {room!r}; a whole number from 1 is needed.")
+        key = _key(request)
+        cursor = _own(request.cursor, key) if request.cursor is not None else None
         reply = run(memory, request)
-        if room is None and request.cursor is None:
+        if room is None and cursor is None:
             return reply
-        answer: Any = _within(reply, room, request.cursor)
+        answer: Any = _within(reply, room, cursor, key)
         fit: Answer = answer
         return fit
 
     return within_room
+
+
+def _key(request: Request) -> str:
+    """What makes a request the same for a cursor: all but the room and the cursor."""
+    asked = repr(replace(request, max_tokens=None, cursor=None))
+    return f"{crc32(asked.encode('utf-8', 'replace')):08x}"
+
+
+def _own(cursor: str, key: str) -> str:
+    """The cursor without the request's key. Raises UsageError for another request's."""
+    if not _CURSOR.fullmatch(cursor):
+        raise UsageError(
+            f"{cursor[:80]!r} is no cursor. Pass what a reply to the same request holds as next."
+        )
+    places, _, given = cursor.rpartition("~")
+    if given != key:
+        raise UsageError(
+            "The cursor is of another request. Pass it with the arguments of the request whose "
+            "reply held it."
+        )
+    return places
 
 
 def tokens(value: object) -> int:
@@ -116,7 +141,7 @@ class _Taken:
     short: int = 0  # items that are cut short
 
 
-def _within(reply: Reply, room: int | None, cursor: str | None) -> Reply:
+def _within(reply: Reply, room: int | None, cursor: str | None, key: str) -> Reply:
     parts = [
         _Part(name, getattr(reply, name), 0)
         for name in _divisible(type(reply))  # type: ignore[arg-type] # (the hash of instances)
@@ -124,21 +149,26 @@ def _within(reply: Reply, room: int | None, cursor: str | None) -> Reply:
     ]
     changed = _set_starts(parts, cursor) if cursor is not None else ()
     if room is None:
-        return _filled(reply, parts, None, 0, changed)
+        return _filled(reply, parts, None, 0, changed, key)
     limit, spare = room * TOKEN_BYTES, _NOTICE_BYTES
     if cursor is None and _size(reply) <= limit:
         return reply
     for _ in range(_ATTEMPTS):
-        answer = _filled(reply, parts, limit, spare, changed)
+        answer = _filled(reply, parts, limit, spare, changed, key)
         over = _size(answer) - limit
         if over <= 0:
             break
-        spare += over
+        spare += over + 16  # what is left out is told in more digits
     return answer
 
 
 def _filled(
-    reply: Reply, parts: "list[_Part]", limit: int | None, spare: int, changed: tuple[str, ...]
+    reply: Reply,
+    parts: "list[_Part]",
+    limit: int | None,
+    spare: int,
+    changed: tuple[str, ...],
+    key: str,
 ) -> Reply:
     """The reply with as much of its parts as there is room for.
 
@@ -184,7 +214,7 @@ def _filled(
         answer,
         degraded=(*changed, *answer.degraded),
         omitted=(*omitted, *short),
-        next=_cursor(parts, ends),
+        next=_cursor(parts, ends, key),
     )
     fit: Reply = answer
     return fit
@@ -275,6 +305,8 @@ def _shortened(value: Any, longest: int, most: int | None = None) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         changed = {}
         for field in fields(value):
+            if field.name in _WHOLE:
+                continue
             part = getattr(value, field.name)
             # A pair of lines is no list that could lose one.
             short = _shortened(part, longest, None if _is_fixed(part) else most)
@@ -326,33 +358,35 @@ def _omitted(part: _Part, end: int) -> str:
     return f"{part.name}: {len(part.value) - end:,} more"
 
 
-def _cursor(parts: list[_Part], ends: dict[str, int]) -> str | None:
+def _cursor(parts: list[_Part], ends: dict[str, int], key: str) -> str | None:
     """What gets the rest; None when there is none."""
     left = [part for part in parts if ends[part.name] < len(part.value)]
     if not left:
         return None
     places = ",".join(f"{part.name}:{ends[part.name]}" for part in left)
-    return f"{places}~{_checksum(left)}"
+    return f"{places}~{_checksum(left)}~{key}"
 
 
 def _set_starts(parts: list[_Part], cursor: str) -> tuple[str, ...]:
     """Have the parts begin where the cursor says; returns what is to be said about that."""
-    if not _CURSOR.fullmatch(cursor):
-        raise UsageError(
-            f"{cursor[:80]!r} is no cursor. Pass what a reply to the same request holds as next."
-        )
     places, _, checksum = cursor.partition("~")
     starts = {
         name: int(place) for name, _, place in (part.partition(":") for part in places.split(","))
     }
-    named = [part for part in parts if part.name in starts]
-    for part in parts:
-        part.start = min(starts.get(part.name, len(part.value)), len(part.value))
-    if _checksum(named) != checksum:
+    same = _checksum([part for part in parts if part.name in starts]) == checksum
+    if not same and all(starts.get(p.name, p.length) >= p.length for p in parts):
         return (
-            "The answer is not what it was when the cursor was given; this is from the new one.",
+            "The answer is not what it was when the cursor was given, and shorter; this is the "
+            "new one, from its beginning.",
         )
-    return ()
+    for part in parts:
+        part.start = min(starts.get(part.name, part.length), part.length)
+    if same:
+        return ()
+    return (
+        "The answer is not what it was when the cursor was given; this goes on at the same place "
+        "of the new one. Ask without the cursor to miss nothing.",
+    )
 
 
 def _checksum(parts: list[_Part]) -> str:

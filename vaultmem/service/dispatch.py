@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 # Without a word on it a reply has this many tokens at most: below what clients warn of,
 REPLY_TOKENS = 6_000
 # ... and never more than this: below what they cut off.
-MOST_REPLY_TOKENS = 16_000
+MOST_REPLY_TOKENS = 12_000
 # So long an answer waits for the first index: seconds. Some thousand notes take longer.
 FIRST_SECONDS = 3.0
 # After so long behind another request, such as one that waits for a server, a request is served
 # beside it: seconds.
 PATIENCE_SECONDS = 1.0
+# What nobody has asked for so long is let go of, the model first of all: seconds.
+IDLE_SECONDS = 600.0
 # Between two words on how far that is: seconds.
 _SAY_SECONDS = 0.1
 
@@ -56,11 +58,13 @@ class Dispatcher:
         *,
         clock: Clock | None = None,
         first_seconds: float = FIRST_SECONDS,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         """Open nothing yet.
 
         load: reads the settings; called for each request, so that a change counts at once.
-        first_seconds: how long an answer waits for an index that is made for the first time.
+        first_seconds: how long answers wait for an index that is made for the first time.
+        idle_seconds: how long what was opened for one answer is kept for the next.
         """
         self._load = load
         self._clock = clock or Clock()
@@ -73,6 +77,9 @@ class Dispatcher:
         self._warmed: Settings | None = None  # what it has been done for
         self._embedding: EmbeddingThread | None = None
         self._listening: Listening | None = None
+        self._idle_seconds = idle_seconds
+        self._used = 0.0  # when the last answer was given
+        self._tidying: threading.Timer | None = None
 
     def run(self, operation: Operation, request: Request, report: Report = to_nobody) -> Reply:
         """The operation's reply, within the room that clients have.
@@ -81,8 +88,11 @@ class Dispatcher:
         between two notes.
         """
         settings = self._settings = self._load()
-        with self._lanes[operation.group is Group.CARE].memory(settings, report) as memory:
-            told = self._first.look(memory, report)
+        care = operation.group is Group.CARE
+        lane = self._lanes[care]
+        # Whoever cares for the index waits for it, and wants to know what came of it.
+        told = () if care else self._first.look(lane, settings, report)
+        with lane.memory(settings, report) as memory:
             reply: Reply = operation.run(memory, within_room(request))
         if told:
             # Said with numbers, it need not be said in general.
@@ -90,16 +100,29 @@ class Dispatcher:
             reply = replace(reply, degraded=(*told, *others))
         return reply
 
+    def question(self, operation: Operation, request: Request) -> str:
+        """What a person is asked before this is done. Raises what is wrong with the request."""
+        assert operation.question is not None
+        settings = self._load()
+        with self._lanes[operation.group is Group.CARE].memory(settings, to_nobody) as memory:
+            return operation.question(memory, request)
+
     def warm_up(self) -> None:
         """Load aside what answers by meaning take, and give passages their vectors.
 
-        Called when an answer has been given; done once for the settings as they are, as soon as
-        there is an index.
+        Called when an answer has been given, which may have taken notes in. The first is done once
+        for the settings as they are, as soon as there is an index.
         """
         with self._starting:
+            self._used = self._clock.elapsed()
             settings = self._settings
             at_it = self._warm is not None and self._warm.is_alive()
-            if settings is None or settings == self._warmed or at_it or self._closed.is_set():
+            if settings is None or at_it or self._closed.is_set():
+                return
+            self._tidy_later()
+            if settings == self._warmed:
+                if self._embedding is not None:
+                    self._embedding.look()
                 return
             self._warm = threading.Thread(
                 target=self._warm_up, args=(settings,), name="warm-up", daemon=True
@@ -144,6 +167,24 @@ class Dispatcher:
         for lane in self._lanes.values():
             lane.hear(settings.vault, listening.marks)
 
+    def _tidy_later(self) -> None:
+        if self._tidying is None:
+            self._tidying = threading.Timer(self._idle_seconds, self._tidy)
+            self._tidying.daemon = True
+            self._tidying.start()
+
+    def _tidy(self) -> None:
+        """Let go of what was opened, if nobody has asked for anything in a while."""
+        with self._starting:
+            self._tidying = None
+            if self._closed.is_set():
+                return
+            if self._clock.elapsed() - self._used < self._idle_seconds:
+                self._tidy_later()
+                return
+        for lane in self._lanes.values():
+            lane.close()
+
     def stop(self) -> None:
         """Begin nothing more; what is being computed ends at the next note or batch."""
         self._closed.set()
@@ -151,6 +192,9 @@ class Dispatcher:
     def close(self) -> None:
         """Answer no more. What is being computed ends at the next note or batch."""
         self._closed.set()
+        with self._starting:
+            if self._tidying is not None:
+                self._tidying.cancel()
         for lane in self._lanes.values():
             lane.close()
         if self._embedding is not None:
@@ -257,24 +301,26 @@ class _FirstIndex:
         if run is not None:
             run.join()
 
-    def look(self, memory: Memory, report: Report) -> tuple[str, ...]:
+    def look(self, lane: _Lane, settings: Settings, report: Report) -> tuple[str, ...]:
         """See to an index; returns why the answer may lack something, empty when it does not.
 
-        Raises what making an index raises, where there is nothing to answer from.
+        All who ask wait for the same run, and nobody keeps another from waiting. Of a failure
+        that is foreseen, what it means for the answer says the operation.
         """
         try:
-            if _is_complete(memory):
-                return ()
+            with lane.memory(settings, to_nobody) as memory:
+                if _is_complete(memory):
+                    return ()
         except SidecarDamaged:
             return ()  # the operation makes it anew, and says so
         with self._starting:
             run = self._run
             if run is None or not run.is_alive():
-                run = self._run = _IndexRun(memory.settings, self._clock, self._closed)
+                run = self._run = _IndexRun(settings, self._clock, self._closed)
                 run.start()
-        until = self._clock.elapsed() + self._seconds
+        until = run.began + self._seconds
         # Something to answer from there must be, however long it takes.
-        while run.is_alive() and (self._clock.elapsed() < until or not _is_there(memory)):
+        while run.is_alive() and (self._clock.elapsed() < until or not _is_there(lane, settings)):
             run.join(_SAY_SECONDS)
             report("index", run.done, run.total)
         if run.is_alive():
@@ -284,11 +330,9 @@ class _FirstIndex:
                 f"The vault is being indexed: {run.done:,} of {run.total:,} notes are in. What is "
                 "not found may be found in a moment.",
             )
-        if run.failure is not None and not (
-            isinstance(run.failure, VaultmemError) and _is_there(memory)
-        ):
+        if run.failure is not None and not isinstance(run.failure, VaultmemError):
             raise run.failure
-        return ()  # of a failure, what that means for the answer says the operation
+        return ()
 
 
 def _is_complete(memory: Memory) -> bool:
@@ -297,10 +341,10 @@ def _is_complete(memory: Memory) -> bool:
         return sidecar is not None and sidecar.meta(COMPLETE) is not None
 
 
-def _is_there(memory: Memory) -> bool:
+def _is_there(lane: _Lane, settings: Settings) -> bool:
     """Whether there is an index to answer from, complete or not."""
     try:
-        with memory.guarded():
+        with lane.memory(settings, to_nobody) as memory, memory.guarded():
             return memory.open_sidecar() is not None
     except SidecarDamaged:
         return False
@@ -322,6 +366,7 @@ class _IndexRun(threading.Thread):
         self._settings = settings
         self._clock = clock
         self._closed = closed
+        self.began = clock.elapsed()
         self.done = self.total = 0
         self.failure: Exception | None = None  # for whoever waits to raise
 

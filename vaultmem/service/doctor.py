@@ -16,8 +16,6 @@ from vaultmem.model.watch_state import Watching
 from vaultmem.security.engine import engine_name
 from vaultmem.service.application import Memory
 from vaultmem.service.budget import VARIES
-from vaultmem.service.clients import this_computer
-from vaultmem.service.connecting import ConnectionState, connections
 from vaultmem.service.embedders import (
     WISH,
     advice,
@@ -29,9 +27,7 @@ from vaultmem.service.embedders import (
     vector_extension_live,
     wish,
 )
-from vaultmem.service.own_server import own_server
 from vaultmem.service.refresh import sight
-from vaultmem.service.server_check import CLIENTS_WAIT_SECONDS, try_server
 from vaultmem.vault.delta import count_waiting
 
 
@@ -289,6 +285,11 @@ SCHEMA_TOKENS = 1_500
 
 def _server(memory: Memory) -> Iterator[Check]:
     """The MCP server as a client would start it."""
+    # (What is imported here is of no use to the server itself, which imports this module.)
+    from vaultmem.service.clients import this_computer
+    from vaultmem.service.own_server import own_server
+    from vaultmem.service.server_check import CLIENTS_WAIT_SECONDS, try_server
+
     try:
         seen = try_server(own_server(memory.settings, this_computer()).entry)
     except VaultmemError as error:
@@ -311,6 +312,8 @@ def _server(memory: Memory) -> Iterator[Check]:
 
 def _clients(memory: Memory) -> Iterator[Check]:
     """Each assistant that is installed, and whether it knows this vault."""
+    from vaultmem.service.connecting import ConnectionState, connections
+
     try:
         found = connections(memory.settings)
     except VaultmemError as error:

@@ -22,6 +22,7 @@ _ELSEWHERE = re.compile(
     r"[/\\]|\$\{?[A-Za-z_]\w*\}?[/\\]|~[^/\\]*[/\\]|[A-Za-z]:[/\\]|[A-Za-z][A-Za-z0-9+.-]+:/"
 )
 # `..` is what leads up; more dots, a blank or a parameter behind it are ways to hide that.
+_WIKILINK = re.compile(r"\s*!?\[\[([^\[\]|\n]+)(?:\|[^\[\]\n]*)?\]\]\s*")
 _CLIMBS = re.compile(r"\.{2,}[ \t]*(?:;.*)?")
 _DEVICES = frozenset(
     ("CON", "PRN", "AUX", "NUL", *(f"{kind}{n}" for kind in ("COM", "LPT") for n in range(1, 10)))
@@ -39,6 +40,9 @@ def find_note(lookup: Lookup, given: str, vault: Path) -> tuple[FoundNote, str]:
     """
     given = given.encode("utf-8", "replace").decode()
     exact = lookup.note_at(given)
+    if exact is None and (link := _WIKILINK.fullmatch(given)):
+        given = link[1]  # as it stands in the text of a note
+        exact = lookup.note_at(given)
     if exact is not None:
         return exact, ""  # also where it is spelt as no path should be
     written = as_written(given)

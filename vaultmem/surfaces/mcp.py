@@ -9,6 +9,7 @@ import re
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -73,6 +74,9 @@ class Runner(Protocol):
     def run(self, operation: Operation, request: Request, report: Report) -> Reply:
         """The operation's reply; raises VaultmemError for what is foreseen."""
 
+    def question(self, operation: Operation, request: Request) -> str:
+        """What a person is asked before it is done."""
+
     def warm_up(self) -> None:
         """Make the next answers quick, aside."""
 
@@ -106,7 +110,7 @@ def tool_of(operation: Operation) -> Tool:
         annotations=ToolAnnotations(
             read_only_hint=harmless,
             destructive_hint=operation.changes in (Changes.STATE, Changes.VAULT),
-            idempotent_hint=operation.changes in (Changes.NOTHING, Changes.STATE),
+            idempotent_hint=operation.changes in (Changes.NOTHING, Changes.INDEX, Changes.STATE),
             open_world_hint=False,
         ),
     )
@@ -143,7 +147,7 @@ class _Served:
             operation = self._operation(params.name)
             request = read_request(operation, params.arguments or {})
             if operation.changes is Changes.STATE:
-                asked = await _agreement(ctx, params, operation)
+                asked = await self._agreement(ctx, params, operation, request)
                 if asked is not None:
                     return asked
             return _answered(fenced_reply(await self._run(ctx, operation, request)))
@@ -161,6 +165,54 @@ class _Served:
             listed = ", ".join(self._operations)
             raise UsageError(f"There is no tool {name[:80]!r} here; there are {listed}.")
         return operation
+
+    async def _agreement(
+        self,
+        ctx: Context,
+        params: CallToolRequestParams,
+        operation: Operation,
+        request: Request,
+    ) -> CallToolResult | InputRequiredResult | None:
+        """None when the person agrees to what only a person may decide."""
+        capabilities = ctx.session.client_capabilities
+        if capabilities is None or capabilities.elicitation is None:
+            return _failed(
+                f"{operation.name} is for the person to decide, and this client cannot ask them. "
+                "They can do it on the command line: `vaultmem --help`.",
+                "refused",
+            )
+        told = await run_sync(
+            self._runner.question, operation, request, limiter=self._threads[operation.group]
+        )
+        question = ElicitRequestFormParams(
+            message=_bounded(visible(f"vaultmem, {operation.name}: {told}")),
+            requested_schema={
+                "type": "object",
+                "properties": {AGREE: {"type": "boolean", "title": "Yes, do it"}},
+                "required": [AGREE],
+            },
+        )
+        # An answer is one to what was asked, and to nothing else.
+        asked = sha256(question.message.encode("utf-8", "replace")).hexdigest()
+        if ctx.session.can_send_request:
+            try:
+                answer = await ctx.session.elicit_form(
+                    question.message, question.requested_schema, related_request_id=ctx.request_id
+                )
+            except MCPError:
+                answer = ElicitResult(action="cancel")  # the client went away, or cannot after all
+        else:
+            given = (params.input_responses or {}).get(AGREE)
+            if not isinstance(given, ElicitResult) or params.request_state != asked:
+                return InputRequiredResult(
+                    input_requests={AGREE: ElicitRequest(params=question)}, request_state=asked
+                )
+            answer = given
+        if answer.action == "accept" and (answer.content or {}).get(AGREE) is True:
+            return None
+        return _failed(
+            f"The person did not agree to {operation.name}; nothing was changed.", "refused"
+        )
 
     async def _run(self, ctx: Context, operation: Operation, request: Request) -> Reply:
         """The operation in a thread of its own, with progress for who asks for that."""
@@ -229,7 +281,9 @@ class _Served:
         except VaultmemError as error:
             absent = isinstance(error, NoteNotFound | NoteAmbiguous | Refused)
             code = INVALID_PARAMS if absent else INTERNAL_ERROR
-            raise MCPError(code, visible(_bounded(str(error))), {"uri": uri[:200]}) from None
+            # Names and headings may stand in it, which are text of notes as well.
+            message = to_text(fenced({"error": _bounded(str(error)), "code": error.code}))
+            raise MCPError(code, message, {"uri": uri[:200]}) from None
         except Exception as error:  # noqa: BLE001 - logged, and told as what it is
             log_fault("resources/read", error)
             raise MCPError(INTERNAL_ERROR, _fault(error), {"uri": uri[:200]}) from None
@@ -316,40 +370,6 @@ _NO_TEXT = re.compile("[\udc80-\udcff]")
 
 
 AGREE = "agree"
-
-
-async def _agreement(
-    ctx: Context, params: CallToolRequestParams, operation: Operation
-) -> CallToolResult | InputRequiredResult | None:
-    """None when the person agrees to what only a person may decide."""
-    capabilities = ctx.session.client_capabilities
-    if capabilities is None or capabilities.elicitation is None:
-        return _failed(
-            f"{operation.name} is for the person to decide, and this client cannot ask them. "
-            "They can do it on the command line: `vaultmem --help`.",
-            "refused",
-        )
-    arguments = _bounded(to_text(params.arguments or {}))
-    question = ElicitRequestFormParams(
-        message=f"vaultmem: {operation.summary}\n{visible(arguments)}\nDo this?",
-        requested_schema={
-            "type": "object",
-            "properties": {AGREE: {"type": "boolean", "title": "Yes, do it"}},
-            "required": [AGREE],
-        },
-    )
-    if ctx.session.can_send_request:
-        answer = await ctx.session.elicit_form(
-            question.message, question.requested_schema, related_request_id=ctx.request_id
-        )
-    else:
-        given = (params.input_responses or {}).get(AGREE)
-        if not isinstance(given, ElicitResult):
-            return InputRequiredResult(input_requests={AGREE: ElicitRequest(params=question)})
-        answer = given
-    if answer.action == "accept" and (answer.content or {}).get(AGREE) is True:
-        return None
-    return _failed(f"The person did not agree to {operation.name}; nothing was changed.", "refused")
 
 
 def _answered(answer: dict[str, Any]) -> CallToolResult:

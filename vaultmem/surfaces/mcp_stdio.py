@@ -6,6 +6,7 @@ The SDK has a transport of its own for this; it drops the answers that are still
 standard input ends, and a script that pipes its requests in never saw them.
 """
 
+import json
 import os
 import sys
 import threading
@@ -90,6 +91,7 @@ async def _serve(server: "Server[Any]", wire: Wire) -> None:
     from_server, outbound = anyio.create_memory_object_stream[SessionMessage](0)
     complaints = from_server.clone()
     unanswered: Counter[str | int | None] = Counter()  # ids, which a client may use twice
+    asked: set[str | int | None] = set()  # ids of questions to the client
     answered = asyncio.Event()
     receiving, writing = anyio.CancelScope(), anyio.CapacityLimiter(1)
 
@@ -103,7 +105,7 @@ async def _serve(server: "Server[Any]", wire: Wire) -> None:
             if not line.strip():
                 continue
             try:
-                parsed = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                parsed = jsonrpc_message_adapter.validate_json(_mended(line), by_name=False)
             except ValueError:
                 with suppress(anyio.BrokenResourceError):  # nobody reads any more
                     await complaints.send(SessionMessage(_complaint(line)))
@@ -112,8 +114,11 @@ async def _serve(server: "Server[Any]", wire: Wire) -> None:
                 unanswered[parsed.id] += 1
             elif isinstance(parsed, JSONRPCNotification):
                 unanswered.pop(_cancelled(parsed), None)
+            elif isinstance(parsed, JSONRPCResponse | JSONRPCError):
+                asked.discard(parsed.id)
             await inbound.send(SessionMessage(parsed))
-        while unanswered:
+        # Who asked the client something gets no answer any more.
+        while unanswered.total() > len(asked):
             answered.clear()
             await answered.wait()
 
@@ -142,6 +147,9 @@ async def _serve(server: "Server[Any]", wire: Wire) -> None:
                 except OSError:
                     tasks.cancel_scope.cancel()  # nobody reads any more
                     return
+                if isinstance(message, JSONRPCRequest):
+                    asked.add(message.id)
+                    answered.set()
                 if isinstance(message, JSONRPCResponse | JSONRPCError):
                     if unanswered[message.id] > 1:
                         unanswered[message.id] -= 1
@@ -158,6 +166,21 @@ async def _serve(server: "Server[Any]", wire: Wire) -> None:
             await server.run(to_server, from_server, server.create_initialization_options())
             reading.cancel_scope.cancel()
         tasks.cancel_scope.deadline = anyio.current_time() + LAST_WRITE_SECONDS
+
+
+def _mended(line: bytes) -> bytes:
+    """The line, half a pair of surrogates in it replaced.
+
+    JavaScript clients send that where they cut a text within an emoji; the SDK's parser takes it
+    for an error in the whole line.
+    """
+    if b"\\u" not in line:
+        return line
+    try:
+        text = json.dumps(json.loads(line), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return line
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").encode("utf-8")
 
 
 def _complaint(line: bytes) -> "JSONRPCError":

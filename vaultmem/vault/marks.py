@@ -10,6 +10,7 @@ import os
 import struct
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,6 +30,8 @@ _MASK = sum(_WANTED)
 _ISDIR, _UNMOUNT, _OVERFLOW = 0x40000000, 0x2000, 0x4000
 _FOLDERS = _ISDIR | _UNMOUNT | _OVERFLOW | _DELETE_SELF | _MOVE_SELF
 _EVENT = struct.Struct("iIII")
+# Obsidian writes these at every click; no note and no setting is in them.
+_IDLE_FILES = (b"workspace.json", b"workspace-mobile.json")
 
 
 class ChangeMarks:
@@ -56,11 +59,13 @@ class ChangeMarks:
         with self._counting:
             if self._queue < 0:
                 return None
-            folders = False
+            changed = folders = False
             with suppress(BlockingIOError):
                 while data := os.read(self._queue, 1 << 16):
-                    self._count += 1
-                    folders = folders or _tells_of_folders(data)
+                    for mask, name in _events(data):
+                        changed = changed or name not in _IDLE_FILES
+                        folders = folders or bool(mask & _FOLDERS)
+            self._count += changed
             if folders:
                 try:
                     self._watch_folders()
@@ -86,8 +91,14 @@ class ChangeMarks:
             if not isinstance(error, FileNotFoundError) or error.filename == self._folder:
                 raise error
 
+        hidden: list[bytes] = []
         for folder, below, _ in os.walk(self._folder, onerror=unlisted):
-            below[:] = [name for name in below if name != b".git"]  # thousands, none of notes
+            if folder == self._folder:
+                hidden = [name for name in below if name.startswith(b".")]
+            elif os.path.dirname(folder) == self._folder and os.path.basename(folder) in hidden:
+                below.clear()  # settings lie in such a folder, and never further down
+            else:
+                below[:] = [name for name in below if not name.startswith(b".")]
             if self._libc.inotify_add_watch(self._queue, folder, _MASK) < 0:
                 number = ctypes.get_errno()
                 error = OSError(number, "the system watches no more folders", folder)
@@ -95,11 +106,11 @@ class ChangeMarks:
                     raise error
 
 
-def _tells_of_folders(data: bytes) -> bool:
+def _events(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The mask and the name of each event."""
     at = 0
     while at < len(data):
         _, mask, _, length = _EVENT.unpack_from(data, at)
-        if mask & _FOLDERS:
-            return True
-        at += _EVENT.size + length
-    return False
+        at += _EVENT.size
+        yield mask, data[at : at + length].rstrip(b"\0")
+        at += length

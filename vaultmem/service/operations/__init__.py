@@ -13,6 +13,7 @@ from vaultmem.service.operations.secrets import (
     AllowRequest,
     SecretsReply,
     SecretsRequest,
+    allow_question,
     allow_secret,
     secrets,
 )
@@ -66,7 +67,7 @@ OPERATIONS: tuple[Operation, ...] = (
         IndexRequest,
         IndexReply,
         index,
-        Changes.NOTHING,
+        Changes.INDEX,
         Group.CARE,
     ),
     Operation(
@@ -108,6 +109,7 @@ OPERATIONS: tuple[Operation, ...] = (
         allow_secret,
         Changes.STATE,
         Group.CARE,
+        question=allow_question,
     ),
     Operation(
         "evaluate",

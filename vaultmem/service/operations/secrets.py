@@ -1,5 +1,6 @@
 """secrets: the credentials that were found in notes, and which of them are none to their owner."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,6 +14,9 @@ from vaultmem.service.budget import fitted
 from vaultmem.service.mending import mended
 from vaultmem.service.operations.index import IndexRequest, index
 from vaultmem.service.refresh import make_ready
+
+# Findings that a person is shown before they agree; nobody reads more.
+MOST_ASKED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,42 @@ def secrets(memory: Memory, request: SecretsRequest) -> SecretsReply:
         return SecretsReply(tuple(memory.lookup().secrets()), degraded=degraded)
 
 
+def allow_question(memory: Memory, request: AllowRequest) -> str:
+    """What a person is asked: which findings in which notes are meant, and nothing else.
+
+    Raises UsageError for a fingerprint that no secret has.
+    """
+    found = secrets(memory, SecretsRequest()).secrets
+    wanted = frozenset(request.fingerprints)
+    folder = memory.settings.state_folder
+    _refuse_strange(
+        wanted, {secret.fingerprint for secret in found} | read_allowed(folder).fingerprints
+    )
+    places = [
+        f"{secret.path}, line {secret.line}: {secret.kind} {secret.shown}…"
+        for secret in found
+        if secret.fingerprint in wanted
+    ]
+    more = f"\nand {len(places) - MOST_ASKED:,} more" if len(places) > MOST_ASKED else ""
+    listed = "\n".join(places[:MOST_ASKED]) + more
+    if request.revoke:
+        return f"Keep these from assistants and from search again?\n{listed}"
+    return (
+        f"Show these to assistants and in search from now on, as no secrets?\n{listed}\n"
+        "Agree only if you know that they are none."
+    )
+
+
+def _refuse_strange(wanted: frozenset[str], known: Collection[str]) -> None:
+    if not wanted:
+        raise UsageError("No fingerprint was given. `vaultmem secrets` lists them.")
+    strange = sorted(wanted - frozenset(known) | wanted & {""})
+    if strange:
+        raise UsageError(
+            f"No secret has the fingerprint {strange[0]}. `vaultmem secrets` lists them."
+        )
+
+
 @fitted
 def allow_secret(memory: Memory, request: AllowRequest) -> AllowReply:
     """Let text through that looks like a secret, or no longer. For a person, not an assistant.
@@ -65,15 +105,9 @@ def allow_secret(memory: Memory, request: AllowRequest) -> AllowReply:
     folder = memory.settings.state_folder
     make_key(folder)  # or say why nothing can be allowed
     wanted = frozenset(request.fingerprints)
-    if not wanted:
-        raise UsageError("No fingerprint was given. `vaultmem secrets` lists them.")
+    _refuse_strange(wanted, known | read_allowed(folder).fingerprints)
     with memory.guarded(), writer_lock(memory.folder):  # two who decide at once both do
         before = read_allowed(folder).fingerprints
-        strange = sorted(wanted - known - before)
-        if strange:
-            raise UsageError(
-                f"No secret has the fingerprint {strange[0]}. `vaultmem secrets` lists them."
-            )
         after = before - wanted if request.revoke else before | wanted
         if after != before:
             write_allowed(folder, after)
