@@ -75,6 +75,8 @@ class Dispatcher:
         self._settings: Settings | None = None  # of the last request
         self._warm: threading.Thread | None = None
         self._warmed: Settings | None = None  # what it has been done for
+        self._states: dict[bool, object] = {}  # of the index, as each lane last met it
+        self._news = False  # it was another one than before: passages may wait for vectors
         self._embedding: EmbeddingThread | None = None
         self._listening: Listening | None = None
         self._idle_seconds = idle_seconds
@@ -94,6 +96,10 @@ class Dispatcher:
         told = () if care else self._first.look(lane, settings, report)
         with lane.memory(settings, report) as memory:
             reply: Reply = operation.run(memory, within_room(request))
+            state = _state(memory)
+        if state != self._states.get(care):
+            self._states[care] = state
+            self._news = True
         if told:
             # Said with numbers, it need not be said in general.
             others = [reason for reason in reply.degraded if reason not in (BUSY, INCOMPLETE)]
@@ -121,7 +127,8 @@ class Dispatcher:
                 return
             self._tidy_later()
             if settings == self._warmed:
-                if self._embedding is not None:
+                if self._news and self._embedding is not None:
+                    self._news = False
                     self._embedding.look()
                 return
             self._warm = threading.Thread(
@@ -333,6 +340,14 @@ class _FirstIndex:
         if run.failure is not None and not isinstance(run.failure, VaultmemError):
             raise run.failure
         return ()
+
+
+def _state(memory: Memory) -> object:
+    """Something that is another one once the index has changed, by whoever it was."""
+    sidecar = memory.sidecar
+    if sidecar is None:
+        return None
+    return id(sidecar), sidecar.state(), sidecar.connection.total_changes()
 
 
 def _is_complete(memory: Memory) -> bool:
