@@ -48,8 +48,9 @@ TOUCHING_FILES = {
         *("subprocess.list2cmdline", "subprocess.run"),
     },
     "service/by_hand.py": {"subprocess.list2cmdline"},
+    "service/client_config_backups.py": {".read_bytes", ".unlink"},
     "service/client_config_file.py": {
-        *(".hardlink_to", ".mkdir", ".read_bytes", ".replace", ".unlink", "os.open"),
+        *(".hardlink_to", ".mkdir", ".open", ".replace", ".rmdir", ".unlink", "os.open"),
     },
     "service/demo.py": {"shutil.copytree", "tempfile.TemporaryDirectory"},
     "service/doctor.py": {"tempfile.TemporaryFile"},

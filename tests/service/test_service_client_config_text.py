@@ -2,9 +2,10 @@
 
 import json
 import tomllib
+from itertools import permutations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from vaultmem.model.errors import Refused
@@ -15,7 +16,7 @@ from vaultmem.service.client_config_text import (
     with_server,
     without_server,
 )
-from vaultmem.service.server_entry import ServerEntry
+from vaultmem.service.server_entry import Put, ServerEntry
 
 JSON = ConfigShape(ConfigForm.JSON, "mcpServers")
 TOML = ConfigShape(ConfigForm.TOML, "mcp_servers")
@@ -30,7 +31,7 @@ WRITTEN = ENTRY.written()
 
 
 def add(text: str | None, shape: ConfigShape = JSON, entry: ServerEntry = ENTRY) -> str:
-    edited = with_server(text, shape, NAME, entry)
+    edited = with_server(text, shape, NAME, Put(entry))
     assert edited.text is not None
     return edited.text
 
@@ -114,14 +115,14 @@ WITH_OTHERS = [
 @pytest.mark.parametrize("text", [None, *EMPTY, *WITHOUT_TABLE, *EMPTY_TABLE, *WITH_OTHERS])
 def test_taking_out_what_was_put_in_gives_the_same_bytes(text: str | None) -> None:
     new = add(text)
-    assert servers(new, JSON)[NAME] == ENTRY
+    assert servers(new, JSON)[NAME].entry == ENTRY
     assert remove(new) == text
 
 
 @pytest.mark.parametrize("text", [None, *EMPTY, *WITHOUT_TABLE, *EMPTY_TABLE, *WITH_OTHERS])
 def test_putting_in_twice_is_putting_in_once(text: str | None) -> None:
     new = add(text)
-    again = with_server(new, JSON, NAME, ENTRY)
+    again = with_server(new, JSON, NAME, Put(ENTRY))
     assert (again.text, again.diff, again.changed) == (new, (), False)
 
 
@@ -171,13 +172,93 @@ def test_what_a_person_or_the_client_added_to_the_entry_stays_when_it_is_updated
     new = json.loads(add(text))
     assert new["mcpServers"][NAME] == WRITTEN | added | {"env": {"PATH": "/bin", **ENTRY.env}}
     assert list(new["mcpServers"]) == [NAME, "b"]
-    assert not with_server(json.dumps(new), JSON, NAME, ENTRY).changed
+    assert not with_server(json.dumps(new), JSON, NAME, Put(ENTRY)).changed
 
 
 def test_an_address_of_that_name_gives_way_to_the_program_as_a_whole() -> None:
     old = {"type": "http", "url": "http://127.0.0.1:9000/mcp", "headers": {"a": "b"}}
     new = json.loads(add(json.dumps({"mcpServers": {NAME: old}})))
     assert new["mcpServers"][NAME] == WRITTEN
+
+
+def test_an_entry_in_a_transport_keeps_what_stands_beside_it() -> None:
+    transport = {
+        "type": "stdio",
+        "command": "/x/vaultmem",
+        "args": ["--vault", "/notes", "mcp", "--tools", "all"],
+        "env": {"K": "v"},
+    }
+    beside = {"disabled": True, "autoApprove": ["search"], "timeout": 99}
+    text = json.dumps({"mcpServers": {NAME: {"transport": transport, **beside}}})
+    new = json.loads(add(text))["mcpServers"][NAME]
+    assert new == {
+        "transport": {
+            "type": "stdio",
+            "command": ENTRY.command,
+            "args": [*ENTRY.args, "--tools", "all"],
+            "env": {"K": "v", **ENTRY.env},
+        },
+        **beside,
+    }
+    present = servers(add(text), JSON)[NAME]
+    assert (present.off, present.entry and present.entry.command) == (True, ENTRY.command)
+
+
+@pytest.mark.parametrize("switch", [{"disabled": True}, {"enabled": False}])
+def test_a_server_that_is_switched_off_stays_so_even_if_all_else_goes(
+    switch: dict[str, bool],
+) -> None:
+    for old in ({"command": "docker", "args": ["x"]}, {"url": "http://127.0.0.1:1/mcp"}):
+        text = json.dumps({"mcpServers": {NAME: old | switch}})
+        put = with_server(text, JSON, NAME, Put(ENTRY, whole=True)).text
+        assert put is not None
+        assert json.loads(put)["mcpServers"][NAME] == WRITTEN | switch
+        assert servers(put, JSON)[NAME].off
+
+
+@pytest.mark.parametrize(
+    ("command", "old", "new"),
+    [
+        ("vaultmem", ["--cache-dir", "/c", "mcp"], ["--vault", "/n", "--cache-dir", "/c", "mcp"]),
+        ("vaultmem", ["--cache-dir=/c", "--vault=/o", "mcp"], ["--vault", "/n", "--cache-dir=/c"]),
+        ("vaultmem", ["--log", "mcp", "--vault", "/o", "mcp", "-x"], ["--vault", "/n", "--log"]),
+        ("uvx", ["--from", "vaultmem[a]", "vaultmem", "--log", "x", "mcp"], ["--vault", "/n"]),
+        ("uvx", ["vaultmem", "--vault", "/o", "--log", "x", "mcp"], ["--vault", "/n", "--log"]),
+        ("python3", ["-P", "-m", "vaultmem", "--log", "x", "mcp"], ["--vault", "/n", "--log"]),
+    ],
+)
+def test_options_ahead_of_the_command_stay(command: str, old: list[str], new: list[str]) -> None:
+    entry = ServerEntry("/v", ("--vault", "/n", "mcp"))
+    text = json.dumps({"mcpServers": {NAME: {"command": command, "args": old}}})
+    written = add(text, entry=entry)
+    args = json.loads(written)["mcpServers"][NAME]["args"]
+    assert args[: len(new)] == new
+    own = [
+        part for part in old if part not in ("--vault", "/o", "--vault=/o", "-P", "-m", "--from")
+    ]
+    assert [part for part in args if part not in ("--vault", "/n")] == [
+        part for part in own if "vaultmem" not in part
+    ]
+    assert add(written, entry=entry) == written
+
+
+def test_an_option_that_the_entry_sets_takes_the_place_of_an_older_one() -> None:
+    entry = ServerEntry("/v", ("--vault", "/n", "--cache-dir", "/new", "mcp"))
+    old = {"command": "vaultmem", "args": ["--cache-dir", "/old", "--log-level", "debug", "mcp"]}
+    new = json.loads(add(json.dumps({"mcpServers": {NAME: old}}), entry=entry))
+    assert new["mcpServers"][NAME]["args"] == [*entry.args[:-1], "--log-level", "debug", "mcp"]
+
+
+@pytest.mark.parametrize("shape", [JSON, TOML])
+def test_a_variable_that_is_unset_now_is_taken_out_and_no_other(shape: ConfigShape) -> None:
+    text = add(None, shape, ServerEntry("/v", ("mcp",), {"VAULTMEM_X": "1", "MINE": "2"}))
+    put = Put(ServerEntry("/v", ("mcp",)), unset=("VAULTMEM_X", "VAULTMEM_Y"))
+    edited = with_server(text, shape, NAME, put)
+    assert edited.text is not None
+    present = servers(edited.text, shape)[NAME].entry
+    assert present is not None
+    assert present.env == {"MINE": "2"}
+    assert any("VAULTMEM_X" in line for line in edited.diff if line.startswith("-"))
 
 
 @pytest.mark.parametrize(
@@ -206,7 +287,7 @@ def test_an_address_of_that_name_gives_way_to_the_program_as_a_whole() -> None:
 )
 def test_json_that_cannot_be_read_for_certain_is_refused(text: str, said: str) -> None:
     with pytest.raises(Refused) as putting:
-        with_server(text, JSON, NAME, ENTRY)
+        with_server(text, JSON, NAME, Put(ENTRY))
     assert said in str(putting.value)
     with pytest.raises(Refused):
         without_server(text, JSON, NAME)
@@ -225,13 +306,82 @@ def test_a_diff_shows_the_entry_and_nothing_that_others_say() -> None:
     for text in WITH_OTHERS:
         secret = text.replace('"x"', '"a-secret-of-another-server"')
         for diff in (
-            with_server(secret, JSON, NAME, ENTRY).diff,
+            with_server(secret, JSON, NAME, Put(ENTRY)).diff,
             without_server(add(secret), JSON, NAME).diff,
         ):
             shown = "\n".join(diff)
             assert "/opt/vault mem/bin/vaultmem" in shown
             assert "secret" not in shown
             assert "example.org" not in shown
+
+
+SECRET = "s\\u0065cret-\u00e9"
+OUR_JSON_WITH_SECRETS = """\
+{"mcpServers": {"vaultmem": { // secret-\u00e9
+  "command": "vaultmem", "args": ["KEY=SECRET", "http://me:SECRET@host/", "--shown", "mcp"],
+  "env": {"KEY": "SECRET", /* secret-\u00e9
+  "*/ "PIN": 31337, "VAULTMEM_EMBEDDER_NAME": "minilm", "OLLAMA_HOST": "http://me:SECRET@h"},
+  "headers": {"Authorization": "SECRET"}, "oauth": [{"id": "SECRET"}], "timeout": 90,
+  "transport": {"env": {"K": "SECRET"}}, "url": "http://127.0.0.1/mcp?token=SECRET"}}}
+""".replace("SECRET", SECRET)
+OUR_TOML_WITH_SECRETS = """\
+[mcp_servers.vaultmem] # secret-\u00e9
+command = "vaultmem" # secret-\u00e9
+# secret-\u00e9
+args = [ # secret-\u00e9
+  "KEY=SECRET", "--shown", "mcp",
+]
+env = { "A.B" = "SECRET", 'KEY' = 'secret-\u00e9', VAULTMEM_EMBEDDER_NAME = "minilm" }
+startup_timeout_sec = 90
+bearer = \"\"\"SECRET\"\"\"
+[mcp_servers.vaultmem.http_headers] # secret-\u00e9
+Authorization = "SECRET"
+PIN = 31337
+""".replace("SECRET", SECRET)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"), [(OUR_JSON_WITH_SECRETS, JSON), (OUR_TOML_WITH_SECRETS, TOML)]
+)
+def test_a_diff_shows_no_value_of_the_entry_that_a_person_put_there(
+    text: str, shape: ConfigShape
+) -> None:
+    text = text.replace('  "transport": {"env": {"K": "' + SECRET + '"}}, ', "  ")
+    if shape is TOML:
+        subtable = text.replace("env = { ", "[mcp_servers.vaultmem.env]\n").replace(" }\n", "\n")
+        head, _, rest = subtable.partition("[mcp_servers.vaultmem.env]\n")
+        pairs, _, tail = rest.partition("\n")
+        tables = tail.partition("[")
+        moved = "\n".join(pairs.split(", "))
+        texts = [text, f"{head}{tables[0]}[mcp_servers.vaultmem.env]\n{moved}\n[{tables[2]}"]
+    else:
+        texts = [text]
+    for whole in texts:
+        for edited in (
+            with_server(whole, shape, NAME, Put(ENTRY)),
+            without_server(whole, shape, NAME),
+        ):
+            shown = "\n".join(edited.diff)
+            assert edited.changed
+            assert "VAULTMEM_EMBEDDER_NAME" in shown
+            assert "minilm" in shown
+            assert "--shown" in shown
+            assert "KEY" in shown
+            assert "cret-" not in shown
+            assert "31337" not in shown
+        updated = with_server(whole, shape, NAME, Put(ENTRY)).text
+        assert updated is not None
+        assert "31337" in updated
+
+
+def test_a_diff_shows_no_argument_of_a_program_that_is_not_vaultmem() -> None:
+    text = '{"mcpServers": {"vaultmem": {"command": "docker", "args": ["--pass", "secret"]}}}'
+    for edited in (
+        with_server(text, JSON, NAME, Put(ENTRY, whole=True)),
+        without_server(text, JSON, NAME, foreign=True),
+    ):
+        assert "docker" in "".join(edited.diff)
+        assert "secret" not in "".join(edited.diff)
 
 
 def test_a_comma_taken_off_another_entry_is_shown_without_the_entry() -> None:
@@ -242,7 +392,7 @@ def test_a_comma_taken_off_another_entry_is_shown_without_the_entry() -> None:
 
 
 def test_a_diff_is_one_that_patch_understands_where_nothing_is_hidden() -> None:
-    edited = with_server(REALISTIC, JSON, NAME, ServerEntry("v", ("mcp",)))
+    edited = with_server(REALISTIC, JSON, NAME, Put(ServerEntry("v", ("mcp",))))
     assert edited.diff == (
         "@@ -3,0 +4,6 @@",
         '+    "vaultmem": {',
@@ -324,6 +474,38 @@ def test_any_document_comes_back_as_it_was(text: str) -> None:
     assert remove(add(new, entry=OTHER_ENTRY)) == text
 
 
+NAMES = ("vaultmem", "two", "three")
+
+
+def put_in_and_taken_out(
+    text: str | None, shape: ConfigShape, ins: list[str], outs: list[str]
+) -> str | None:
+    """The text after servers of several names have come and gone."""
+    for number, name in enumerate(ins):
+        text = with_server(text, shape, name, Put((ENTRY, OTHER_ENTRY)[number % 2])).text
+    for name in outs:
+        text = without_server(text, shape, name).text
+    return text
+
+
+orders = st.permutations(NAMES)
+
+
+@pytest.mark.parametrize("text", [None, *EMPTY, *WITHOUT_TABLE, *EMPTY_TABLE, *WITH_OTHERS])
+def test_servers_of_several_names_leave_no_byte_behind_in_any_order(text: str | None) -> None:
+    for ins in permutations(NAMES):
+        for outs in permutations(NAMES):
+            assert put_in_and_taken_out(text, JSON, list(ins), list(outs)) == text
+
+
+@given(documents(), orders, orders)
+def test_servers_of_several_names_leave_any_document_as_it_was(
+    text: str, ins: list[str], outs: list[str]
+) -> None:
+    assume(not set(NAMES) & set(servers(text, JSON)))
+    assert put_in_and_taken_out(text, JSON, ins, outs) == text
+
+
 @given(documents(), st.booleans())
 def test_another_server_that_is_added_later_survives(text: str, ahead: bool) -> None:
     new = add(text)
@@ -390,15 +572,30 @@ TOMLS = [
 @pytest.mark.parametrize("text", [None, *TOMLS])
 def test_a_table_that_was_put_in_leaves_no_byte_behind(text: str | None) -> None:
     new = add(text, TOML)
-    assert servers(new, TOML)[NAME] == ENTRY
+    assert servers(new, TOML)[NAME].entry == ENTRY
     assert add(new, TOML) == new
     assert remove(new, TOML) == text
     updated = add(new, TOML, OTHER_ENTRY)
-    assert servers(updated, TOML)[NAME] == ServerEntry(
+    assert servers(updated, TOML)[NAME].entry == ServerEntry(
         OTHER_ENTRY.command, OTHER_ENTRY.args, ENTRY.env
     )
     assert remove(updated, TOML) == text
     assert new.startswith(text or "")
+
+
+@pytest.mark.parametrize("text", [None, *TOMLS])
+def test_tables_of_several_names_leave_no_byte_behind_in_any_order(text: str | None) -> None:
+    for ins in permutations(NAMES):
+        for outs in permutations(NAMES):
+            assert put_in_and_taken_out(text, TOML, list(ins), list(outs)) == text
+
+
+def test_an_address_in_toml_gives_way_as_a_whole() -> None:
+    text = '[mcp_servers.vaultmem]\nurl = "http://127.0.0.1:1/mcp"\nenabled = false\n'
+    assert servers(text, TOML)[NAME].url == "http://127.0.0.1:1/mcp"
+    new = with_server(text, TOML, NAME, Put(ENTRY, whole=True)).text
+    assert new is not None
+    assert tomllib.loads(new)["mcp_servers"][NAME] == WRITTEN | {"enabled": False}
 
 
 def test_a_table_is_written_as_codex_reads_it() -> None:
@@ -489,7 +686,7 @@ def test_another_table_that_is_added_later_survives(ahead: bool) -> None:
 )
 def test_toml_that_cannot_be_changed_safely_is_refused(text: str, said: str) -> None:
     with pytest.raises(Refused) as putting:
-        with_server(text, TOML, NAME, ENTRY)
+        with_server(text, TOML, NAME, Put(ENTRY))
     assert said in str(putting.value)
 
 
@@ -500,7 +697,7 @@ def test_a_table_that_is_written_otherwise_is_not_taken_out() -> None:
 
 def test_a_diff_of_toml_shows_the_table_alone() -> None:
     for text in TOMLS:
-        shown = "\n".join(with_server(text, TOML, NAME, ENTRY).diff)
+        shown = "\n".join(with_server(text, TOML, NAME, Put(ENTRY)).diff)
         assert "[mcp_servers.vaultmem]" in shown
         assert "secret" not in shown
 
@@ -531,7 +728,7 @@ def test_any_toml_comes_back_as_it_was(lines: list[str], windows: bool, final: b
     text += "\n" if final and text else ""
     text = text.replace("\n", "\r\n") if windows else text
     new = add(text, TOML)
-    assert servers(new, TOML)[NAME] == ENTRY
+    assert servers(new, TOML)[NAME].entry == ENTRY
     assert new.startswith(text)
     assert add(new, TOML) == new
     assert remove(new, TOML) == text

@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
 import stat
+import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,12 @@ import pytest
 from vaultmem.model.errors import UsageError
 from vaultmem.service import client_config_file
 from vaultmem.service.by_hand import snippets
-from vaultmem.service.client_config_file import MAX_BYTES, read_config_file, write_config_file
+from vaultmem.service.client_config_file import (
+    MAX_BYTES,
+    FileChanged,
+    read_config_file,
+    write_config_file,
+)
 from vaultmem.service.clients import CLIENTS, Computer, client_named
 from vaultmem.service.connecting import (
     ConnectionPlan,
@@ -25,11 +33,13 @@ from vaultmem.service.connecting import (
     Wish,
     carry_out,
     chosen_clients,
+    configured,
     connections,
     plan_connection,
 )
 from vaultmem.service.own_server import is_own, own_server, served_vault
 from vaultmem.service.server_entry import ServerEntry
+from vaultmem.service.setting_up import find_settings_anyhow
 from vaultmem.service.settings import Settings, load_settings
 
 NOON = datetime(2026, 5, 4, 12, 30, 15, tzinfo=UTC)
@@ -79,7 +89,8 @@ class Desk:
         *names: str,
         settings: Settings | None = None,
         wish: Wish = Wish.CONNECT,
-        name: str = "vaultmem",
+        name: str | None = "vaultmem",
+        replace: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> ConnectionPlan:
         return plan_connection(
@@ -87,6 +98,7 @@ class Desk:
             chosen_clients(names, everyone=not names),
             wish=wish,
             name=name,
+            replace=replace,
             computer=self.computer(environment),
         )
 
@@ -193,8 +205,34 @@ def test_a_program_in_a_folder_that_uv_clears_is_told_of(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
+    ("folder", "passing"),
+    [
+        (".cache/pipx/0123456789abcde/bin", True),
+        (".local/pipx/.cache/0123456789abcde/bin", True),
+        ("pipx/pipx/Cache/fedcba987654321/Scripts", True),
+        (".local/share/pipx/venvs/vaultmem/bin", False),
+        (".local/pipx/venvs/vaultmem/bin", False),
+    ],
+)
+def test_a_program_in_a_folder_that_pipx_clears_is_told_of(
+    folder: str, passing: bool, desk: Desk
+) -> None:
+    script = desk.folder / folder / "vaultmem"
+    script.parent.mkdir(parents=True)
+    script.write_text("")
+    computer = replace(desk.computer(), python=str(script.with_name("python")))
+    notes = own_server(desk.settings(), computer).notes
+    assert any("`pipx install vaultmem`" in note for note in notes) is passing
+
+
+@pytest.mark.parametrize(
     ("entry", "own"),
     [
+        (ServerEntry("docker", ("run", "vaultmem", "mcp")), False),
+        (ServerEntry("/usr/bin/python3.12", ("-P", "-m", "vaultmem", "mcp")), True),
+        (ServerEntry("python", ("-m", "x", "vaultmem", "mcp")), False),
+        (ServerEntry("uv", ("tool", "run", "vaultmem", "mcp")), True),
+        (ServerEntry("pipx", ("run", "vaultmem", "mcp")), True),
         (ServerEntry("/x/vaultmem", ("mcp",)), True),
         (ServerEntry("C:\\x\\vaultmem.exe", ("--vault", "C:\\n", "mcp", "--tools", "all")), True),
         (ServerEntry("uvx", ("vaultmem", "mcp")), True),
@@ -253,13 +291,13 @@ def test_what_was_there_is_copied_first_for_its_owner_alone(desk: Desk) -> None:
     (change,) = desk.connect("cursor").changes
     backup = Path(change.backup)
     assert backup.read_text() == CURSOR
-    assert backup.name == "cursor-20260504T123015Z-mcp.json"
+    assert re.fullmatch(r"cursor-[0-9a-f]{8}-20260504T123015Z-mcp\.json", backup.name)
     assert backup.parent == desk.settings().state_folder / "backups"
     if sys.platform != "win32":
         assert stat.S_IMODE(backup.stat().st_mode) == 0o600
         assert stat.S_IMODE(backup.parent.stat().st_mode) == 0o700
     (change,) = desk.connect("cursor", wish=Wish.REMOVE).changes
-    assert Path(change.backup).name == "cursor-20260504T123015Z-2-mcp.json"
+    assert change.backup == str(backup).replace("Z-mcp", "Z-2-mcp")
     assert backup.read_text() == CURSOR
 
 
@@ -328,17 +366,211 @@ def test_a_second_vault_has_a_name_of_its_own(desk: Desk) -> None:
     assert file.read_text() == CURSOR
 
 
-def test_a_vault_that_moved_is_connected_anew_and_one_that_is_gone_can_be_taken_out(
+def test_a_server_of_a_vault_that_is_not_there_now_gives_way_to_none_that_does_not_say_so(
     desk: Desk,
 ) -> None:
     (desk.home / ".cursor").mkdir()
     desk.connect("cursor")
-    (desk.folder / "notes").rename(desk.folder / "moved")
-    (change,) = desk.plan("cursor", settings=desk.settings("moved")).changes
-    assert change.step is Step.UPDATE
-    assert str(desk.folder / "notes") in change.reason
-    (gone,) = desk.plan("cursor", settings=desk.settings("third"), wish=Wish.REMOVE).changes
-    assert gone.step is Step.REMOVE
+    (desk.folder / "notes").rename(desk.folder / "unplugged")
+    second = desk.settings("second")
+    for wish, way in ((Wish.CONNECT, "--name"), (Wish.REMOVE, "--vault")):
+        (change,) = desk.plan("cursor", settings=second, wish=wish).changes
+        assert change.step is Step.REFUSED
+        assert f"{desk.folder / 'notes'}, which is not there now" in change.reason
+        assert way in change.reason
+        assert "--replace" in change.reason
+    assert states(desk, second)["cursor"] == (ConnectionState.VAULT_GONE, "vaultmem")
+    (done,) = desk.connect("cursor", settings=second, replace=True).changes
+    assert (done.step, str(desk.folder / "notes") in done.reason) == (Step.UPDATE, True)
+    assert states(desk, second)["cursor"] == (ConnectionState.CONNECTED, "vaultmem")
+    third = desk.settings("third")
+    (done,) = desk.connect("cursor", settings=third, wish=Wish.REMOVE, replace=True).changes
+    assert done.step is Step.REMOVE
+
+
+WRAPPED = {"command": "docker", "args": ["run", "img", "vaultmem", "--vault", "/n", "mcp"]}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        WRAPPED,
+        {"command": "C:\\Windows\\wsl.exe", "args": ["-e", "vaultmem", "mcp"]},
+        {"command": "python3", "args": ["-m", "other", "vaultmem", "mcp"]},
+        {"url": "https://example.org/mcp"},
+    ],
+)
+def test_what_is_not_started_as_vaultmem_is_changed_only_if_that_is_wished(
+    entry: dict[str, object], desk: Desk
+) -> None:
+    text = json.dumps({"mcpServers": {"vaultmem": {**entry, "disabled": True}}})
+    file = desk.write(".cursor/mcp.json", text)
+    assert states(desk)["cursor"] == (ConnectionState.NAME_TAKEN, "vaultmem")
+    for wish in Wish:
+        (change,) = desk.connect("cursor", wish=wish).changes
+        assert change.step is Step.REFUSED
+        assert "--replace" in change.reason
+    assert file.read_text() == text
+    assert steps(desk.connect("cursor", replace=True)) == {"cursor": Step.UPDATE}
+    written = json.loads(file.read_text())["mcpServers"]["vaultmem"]
+    own = own_server(desk.settings(), desk.computer()).entry
+    assert written == own.written() | {"disabled": True}
+    file.write_text(text)
+    reply = desk.connect("cursor", wish=Wish.REMOVE, replace=True)
+    assert steps(reply) == {"cursor": Step.REMOVE}
+
+
+def test_a_server_that_is_switched_off_is_brought_up_to_date_and_stays_off(desk: Desk) -> None:
+    transport = {
+        "type": "stdio",
+        "command": "/old/vaultmem",
+        "args": ["--vault", str(desk.folder / "notes"), "mcp", "--tools", "all"],
+    }
+    beside = {"disabled": True, "autoApprove": ["search"]}
+    text = json.dumps({"mcpServers": {"vaultmem": {"transport": transport, **beside}}})
+    file = desk.write(".cline/data/settings/cline_mcp_settings.json", text)
+    codex = desk.write(".codex/config.toml", "")
+    desk.connect("codex")
+    codex.write_text(codex.read_text() + "\nenabled = false\n")
+    assert states(desk)["cline"] == (ConnectionState.DISABLED, "vaultmem")
+    assert states(desk)["codex"] == (ConnectionState.DISABLED, "vaultmem")
+    (change,) = desk.connect("cline").changes
+    assert (change.step, "stays so" in change.reason) == (Step.UPDATE, True)
+    written = json.loads(file.read_text())["mcpServers"]["vaultmem"]
+    own = own_server(desk.settings(), desk.computer()).entry
+    assert written == {
+        "transport": {
+            "type": "stdio",
+            "command": own.command,
+            "args": [*own.args, "--tools", "all"],
+        },
+        **beside,
+    }
+    (again,) = desk.plan("cline").changes
+    assert (again.step, "switched off" in again.reason) == (Step.NOTHING, True)
+
+
+@pytest.mark.parametrize("key", ["url", "httpUrl", "serverUrl"])
+@pytest.mark.parametrize("host", ["127.0.0.1:27125", "localhost:1", "[::1]:8080"])
+def test_a_server_that_is_reached_over_http_is_left_and_can_be_taken_out(
+    key: str, host: str, desk: Desk
+) -> None:
+    address = f"http://{host}/mcp"
+    server = {key: address, "headers": {"Authorization": "Bearer a-secret"}}
+    file = desk.write(".cursor/mcp.json", json.dumps({"mcpServers": {"vaultmem": server}}))
+    before = file.read_text()
+    assert states(desk)["cursor"] == (ConnectionState.OVER_HTTP, "vaultmem")
+    (change,) = desk.connect("cursor").changes
+    assert (change.step, f"over HTTP, at {address}" in change.reason) == (Step.NOTHING, True)
+    assert file.read_text() == before
+    plan = desk.plan("cursor", wish=Wish.REMOVE, name=None)
+    assert "a-secret" not in "".join(plan.changes[0].diff)
+    assert steps(carry_out(plan)) == {"cursor": Step.REMOVE}
+    assert json.loads(file.read_text()) == {"mcpServers": {}}
+    file.write_text(before)
+    assert steps(desk.connect("cursor", replace=True)) == {"cursor": Step.UPDATE}
+    assert states(desk)["cursor"] == (ConnectionState.CONNECTED, "vaultmem")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.1/mcp",
+        "http://127.0.0.1/other",
+        "http://127.0.0.1.example.org/mcp",
+        "http://me@example.org/mcp",
+        "http://[::1/mcp",
+        "http://127.0.0.1:port/mcp",
+    ],
+)
+def test_an_address_that_is_not_of_this_computer_is_not_vaultmem(url: str, desk: Desk) -> None:
+    desk.write(".cursor/mcp.json", json.dumps({"mcpServers": {"vaultmem": {"url": url}}}))
+    assert states(desk)["cursor"] == (ConnectionState.NAME_TAKEN, "vaultmem")
+
+
+def test_without_a_name_all_servers_of_the_vault_are_taken_out_and_no_other(desk: Desk) -> None:
+    file = desk.write(".cursor/mcp.json", "{}")
+    other = desk.settings("other")
+    desk.connect("cursor", settings=other)
+    foreign = json.loads(file.read_text())["mcpServers"]["vaultmem"]
+    entry = own_server(desk.settings(), desk.computer()).entry.written()
+    servers = {"one": entry, "files": {"command": "npx"}, "two": entry, "vaultmem": foreign}
+    file.write_text(json.dumps({"mcpServers": servers}, indent=2))
+    plan = desk.plan("cursor", wish=Wish.REMOVE, name=None)
+    assert plan.changes[0].names == ("one", "two")
+    assert sum(line.startswith("@@") for line in plan.changes[0].diff) == 2
+    assert steps(carry_out(plan)) == {"cursor": Step.REMOVE}
+    assert list(json.loads(file.read_text())["mcpServers"]) == ["files", "vaultmem"]
+    (left,) = desk.plan("cursor", wish=Wish.REMOVE, name=None).changes
+    assert (left.step, "--replace" in left.reason) == (Step.REFUSED, True)
+
+
+def test_each_server_of_a_vault_that_is_gone_is_told_of_whatever_it_is_called(desk: Desk) -> None:
+    (desk.home / ".cursor").mkdir()
+    desk.connect("cursor")
+    desk.connect("cursor", settings=desk.settings("drive"), name="d")
+    (desk.folder / "drive").rmdir()
+    found = [
+        (connection.state, connection.name)
+        for connection in connections(desk.settings(), computer=desk.computer())
+        if connection.client == "cursor"
+    ]
+    assert found == [(ConnectionState.CONNECTED, "vaultmem"), (ConnectionState.VAULT_GONE, "d")]
+
+
+def test_a_vault_that_is_gone_can_be_disconnected(desk: Desk) -> None:
+    file = desk.write(".cursor/mcp.json", CURSOR)
+    desk.connect("cursor")
+    (desk.folder / "notes").rmdir()
+    environment = {"VAULTMEM_STATE_DIR": str(desk.folder / "state")}
+    gone = find_settings_anyhow(desk.folder / "notes", None, desk.computer(environment))
+    assert gone.state_folder.parent == desk.folder / "state"
+    assert states(desk, gone)["cursor"] == (ConnectionState.VAULT_GONE, "vaultmem")
+    assert steps(desk.connect("cursor", settings=gone, wish=Wish.REMOVE, name=None)) == {
+        "cursor": Step.REMOVE
+    }
+    assert file.read_text() == CURSOR
+
+
+def test_each_entry_is_known_as_it_is_written(desk: Desk) -> None:
+    text = (
+        '{"mcpServers": {"vaultmem": {"command": "uvx", "args": ["vaultmem", "mcp"], "env": {}}}}'
+    )
+    desk.write(".cursor/mcp.json", text.replace("{}", '{"KEY": "mine"}'))
+    found = {
+        connection.client: (connection.state, entry)
+        for connection, entry in configured(desk.settings(), computer=desk.computer())
+    }
+    assert found["cursor"] == (
+        ConnectionState.OTHER_VAULT,
+        ServerEntry("uvx", ("vaultmem", "mcp"), {"KEY": "mine"}),
+    )
+    assert found["codex"] == (ConnectionState.NOT_INSTALLED, None)
+
+
+def test_a_variable_that_is_set_no_more_is_taken_out_of_the_entry(desk: Desk) -> None:
+    file = desk.write(".cursor/mcp.json", "{}")
+    was = {
+        "VAULTMEM_EMBEDDER_NAME": "none",
+        "XDG_CACHE_HOME": "/caches",
+        "OLLAMA_HOST": "host:1",
+    }
+    desk.connect("cursor", environment=was)
+    loaded = json.loads(file.read_text())
+    loaded["mcpServers"]["vaultmem"]["env"] |= {"MINE": "1", "VAULTMEM_CACHE_DIR": "/c"}
+    file.write_text(json.dumps(loaded, indent=2))
+    # One that is set now, but not written since it holds a password, says nothing about that.
+    now = {"OLLAMA_HOST": "http://me:word@host:1"}
+    plan = desk.plan("cursor", environment=now)
+    assert steps(plan) == {"cursor": Step.UPDATE}
+    assert any("/caches" in line for line in plan.changes[0].diff if line.startswith("-"))
+    carry_out(plan)
+    assert json.loads(file.read_text())["mcpServers"]["vaultmem"]["env"] == {
+        "OLLAMA_HOST": "host:1",
+        "MINE": "1",
+        "VAULTMEM_CACHE_DIR": "/c",
+    }
+    assert steps(desk.plan("cursor", environment=now)) == {"cursor": Step.NOTHING}
 
 
 def test_options_that_a_person_gave_the_server_stay(desk: Desk) -> None:
@@ -396,15 +628,88 @@ def test_what_one_client_refuses_does_not_stop_the_others(desk: Desk) -> None:
     assert states(desk)["cursor"] == (ConnectionState.UNREADABLE, "")
 
 
-def test_a_file_that_changed_after_it_was_shown_is_left_as_it_is(desk: Desk) -> None:
+def test_a_file_that_takes_another_change_than_was_shown_is_left_as_it_is(desk: Desk) -> None:
     file = desk.write(".cursor/mcp.json", CURSOR)
     plan = desk.plan("cursor")
-    file.write_text(CURSOR.replace("npx", "bunx"))
+    other = '{"mcpServers": {"vaultmem": {"command": "x"}}}'
+    file.write_text(other)
     reply = carry_out(plan, now=lambda: NOON)
     assert steps(reply) == {"cursor": Step.REFUSED}
     assert "changed since" in reply.changes[0].reason
-    assert file.read_text() == CURSOR.replace("npx", "bunx")
+    assert file.read_text() == other
     assert not (desk.folder / "state").exists()
+
+
+@pytest.mark.parametrize("wish", Wish)
+def test_a_file_that_takes_the_change_that_was_shown_all_the_same_is_changed(
+    wish: Wish, desk: Desk
+) -> None:
+    file = desk.write(".cursor/mcp.json", CURSOR)
+    if wish is Wish.REMOVE:
+        desk.connect("cursor")
+    plan = desk.plan("cursor", wish=wish)
+    later = "\n\n" + file.read_text().replace("npx", "bunx")
+    file.write_text(later)
+    (change,) = carry_out(plan, now=lambda: NOON).changes
+    assert change.step in (Step.ADD, Step.REMOVE)
+    assert Path(change.backup).read_text() == later
+    assert "bunx" in file.read_text()
+    assert ("vaultmem" in file.read_text()) is (wish is Wish.CONNECT)
+    assert steps(carry_out(plan)) == {"cursor": Step.NOTHING}
+
+
+def test_a_client_that_writes_as_its_file_is_changed_is_waited_for_once(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = desk.write(".cursor/mcp.json", CURSOR)
+    plan = desk.plan("cursor")
+    flush = os.fsync
+    writes = iter(["one", "two", "three"])
+    limit = 1
+
+    def edit_in_between(descriptor: int) -> None:
+        flush(descriptor)
+        made = os.readlink(f"/proc/self/fd/{descriptor}") if sys.platform == "linux" else ""
+        if ".vaultmem-" in made and limit > len(done):
+            done.append(next(writes))
+            file.write_text(CURSOR.replace("npx", done[-1]))
+
+    done: list[str] = []
+    if sys.platform != "linux":
+        pytest.skip("which file is flushed is asked of Linux")
+    monkeypatch.setattr(os, "fsync", edit_in_between)
+    assert steps(carry_out(plan)) == {"cursor": Step.ADD}
+    assert '"one"' in file.read_text()
+    assert '"vaultmem"' in file.read_text()
+    file.write_text(CURSOR)
+    limit = 3
+    assert steps(carry_out(plan)) == {"cursor": Step.REFUSED}
+    monkeypatch.undo()
+    assert file.read_text() == CURSOR.replace("npx", "three")
+    assert [entry.name for entry in file.parent.iterdir()] == ["mcp.json"]
+
+
+@pytest.mark.parametrize("content", [b"new", None])
+def test_a_file_that_changes_behind_the_last_reading_is_not_overwritten(
+    content: bytes | None, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Another program writes what has the same length while the last reading is compared.
+    file = desk.write(".cursor/mcp.json", CURSOR)
+    read = read_config_file(file)
+    digest = read.digest
+    theirs = CURSOR.replace("npx", "bun")
+
+    def edit_meanwhile(data: bytes) -> object:
+        if file.read_text() != theirs:
+            os.replace(desk.write("new.json", theirs), file)
+        return sha256(data)
+
+    monkeypatch.setattr("vaultmem.service.client_config_file.sha256", edit_meanwhile)
+    with pytest.raises(FileChanged):
+        write_config_file(read, content)
+    monkeypatch.undo()
+    assert digest
+    assert file.read_text() == theirs
 
 
 def test_a_file_that_came_after_it_was_shown_is_not_overwritten(desk: Desk) -> None:
@@ -584,6 +889,85 @@ def test_a_file_inside_the_vault_is_left_as_it_is(desk: Desk) -> None:
     (change,) = desk.connect("cursor", settings=settings).changes
     assert (change.step, "inside the vault" in change.reason) == (Step.REFUSED, True)
     assert file.read_text() == CURSOR
+
+
+def test_copies_that_would_lie_in_the_vault_are_not_made(desk: Desk) -> None:
+    file = desk.write(".cursor/mcp.json", CURSOR)
+    vault = desk.folder / "notes"
+    link = desk.folder / "link"
+    vault.mkdir()
+    if sys.platform != "win32":
+        link.symlink_to(vault)
+    for place in (vault / "state", link / "state") if link.exists() else (vault / "state",):
+        settings = desk.settings(environment={"VAULTMEM_STATE_DIR": str(place)})
+        (change,) = desk.connect("cursor", settings=settings).changes
+        assert (change.step, "VAULTMEM_STATE_DIR" in change.reason) == (Step.REFUSED, True)
+    assert file.read_text() == CURSOR
+    assert list(vault.iterdir()) == []
+
+
+def test_few_copies_of_each_file_are_kept(desk: Desk) -> None:
+    computer = desk.computer()
+    for folder in ("Code", "Code - Insiders"):
+        desk.write(f".config/{folder}/User/mcp.json", "{}")
+    clients = [client_named("vscode")]
+    for minute in range(4):
+        for wish in Wish:
+            plan = plan_connection(desk.settings(), clients, wish=wish, computer=computer)
+            reply = carry_out(plan, now=lambda m=minute: NOON.replace(minute=m))  # type: ignore[misc]
+            assert all(Path(change.backup).exists() for change in reply.changes)
+    kept = sorted(path.name for path in (desk.settings().state_folder / "backups").iterdir())
+    times: dict[str, list[str]] = {}
+    for name in kept:
+        _, file, rest = name.split("-", 2)
+        times.setdefault(file, []).append(rest)
+    expected = ["20260504T120115Z-2", *(f"20260504T120{m}15Z" for m in (2, 3))]
+    expected += [f"20260504T120{m}15Z-2" for m in (2, 3)]
+    assert len(times) == 2
+    for found in times.values():
+        assert sorted(found) == sorted(f"{stamp}-mcp.json" for stamp in expected)
+
+
+def test_a_folder_that_was_made_goes_with_its_file(desk: Desk) -> None:
+    programs = desk.folder / "programs"
+    programs.mkdir()
+    program = programs / ("codex.exe" if sys.platform == "win32" else "codex")
+    program.write_text("")
+    program.chmod(0o755)
+    environment = {"PATH": str(programs)}
+    folder = desk.home / ".codex"
+    desk.connect("codex", environment=environment)
+    assert (folder / "config.toml").exists()
+    desk.connect("codex", environment=environment, wish=Wish.REMOVE)
+    assert not folder.exists()
+    desk.connect("codex", environment=environment)
+    (folder / "auth.json").write_text("{}")
+    desk.connect("codex", environment=environment, wish=Wish.REMOVE)
+    assert [path.name for path in folder.iterdir()] == ["auth.json"]
+    (folder / "auth.json").unlink()
+    desk.connect("codex", environment={})
+    desk.connect("codex", environment={}, wish=Wish.REMOVE)
+    assert not folder.exists()
+    folder.mkdir()  # this time by somebody else
+    desk.connect("codex", environment={})
+    desk.connect("codex", environment={}, wish=Wish.REMOVE)
+    assert folder.exists()
+
+
+@posix
+def test_what_a_process_that_is_gone_left_beside_the_file_is_removed(desk: Desk) -> None:
+    file = desk.write(".cursor/mcp.json", CURSOR)
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    left = [
+        file.with_name(f".mcp.json.vaultmem-{pid}") for pid in (ended.pid, os.getppid(), 10**20)
+    ]
+    others = [file.with_name(".mcp.json.vaultmem-x"), file.with_name(f".a.vaultmem-{ended.pid}")]
+    for path in (*left, *others):
+        path.write_text("half")
+    desk.connect("cursor")
+    assert [path.exists() for path in left] == [False, True, True]
+    assert all(path.exists() for path in others)
 
 
 def test_a_copy_that_cannot_be_made_leaves_the_file_as_it_is(desk: Desk) -> None:

@@ -10,7 +10,7 @@ from vaultmem.service.application import open_memory
 from vaultmem.service.clients import Computer
 from vaultmem.service.doctor import run_checks
 from vaultmem.service.own_server import own_server
-from vaultmem.service.server_check import schema_tokens, try_server
+from vaultmem.service.server_check import client_environment, schema_tokens, try_server
 from vaultmem.service.server_entry import ServerEntry
 from vaultmem.service.settings import load_settings
 
@@ -86,3 +86,42 @@ def test_the_checks_tell_of_the_server_and_of_a_client(
     assert "search" in checks["mcp-tools"].detail
     assert not checks["client-cursor"].ok
     assert "vaultmem connect cursor" in checks["client-cursor"].fix
+
+
+def test_an_entry_whose_server_does_not_start_is_no_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault, home = tmp_path / "vault", tmp_path / "home"
+    vault.mkdir()
+    (vault / "a.md").write_text("clay")
+    (home / ".cursor").mkdir(parents=True)
+    (home / ".codeium" / "windsurf").mkdir(parents=True)
+    program = tmp_path / "bin" / "vaultmem"  # as after an update that took its Python away
+    program.parent.mkdir()
+    program.write_text("#!/no/such/python\n")
+    program.chmod(0o755)
+    args = ["--vault", str(vault), "mcp"]
+    broken = {"command": str(program), "args": args}
+    works = {"command": sys.executable, "args": ["-P", "-m", "vaultmem", *args]}
+    (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"vaultmem": broken}}))
+    place = home / ".codeium/windsurf/mcp_config.json"
+    place.write_text(json.dumps({"mcpServers": {"vaultmem": works}}))
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(home))
+    monkeypatch.setenv("PATH", "")
+    environment = {"VAULTMEM_EMBEDDER_NAME": "none"}
+    memory = open_memory(load_settings(vault, tmp_path / "cache", environment=environment))
+    try:
+        checks = {check.id: check for check in run_checks(memory, assistants=True)}
+    finally:
+        memory.close()
+    assert not checks["client-cursor"].ok
+    assert "does not start" in checks["client-cursor"].detail
+    assert "vaultmem connect cursor" in checks["client-cursor"].fix
+    assert checks["client-windsurf"].ok, checks["client-windsurf"]
+
+
+def test_a_client_does_not_see_the_variables_of_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VAULTMEM_VAULT", "/somewhere")
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    assert {"VAULTMEM_VAULT", "PYTHONPATH"} & set(client_environment()) == set()

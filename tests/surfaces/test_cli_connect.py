@@ -233,7 +233,9 @@ def test_all_are_those_that_are_found(home: Home) -> None:
 
 def test_a_client_that_is_not_there_is_told_of_and_no_folder_made(home: Home) -> None:
     ended = home.run("cursor", "--yes")
-    assert (ended.code, "Cursor was not found" in ended.out) == (0, True)
+    assert (ended.code, "Cursor was not found" in ended.out) == (1, True)
+    assert home.reply("cursor", "--yes")["changes"][0]["step"] == "not installed"
+    assert home.run("--all", "--yes").code == 0
     assert list(home.shell.home.iterdir()) == []
 
 
@@ -350,6 +352,8 @@ def test_the_cache_folder_goes_with_it(home: Home, tmp_path: Path) -> None:
         (("cursor", "--name", "a b"), "--name"),
         (("--remove",), "--all"),
         (("--yes",), "--all"),
+        (("--replace",), "--all"),
+        (("cursor", "--print", "--remove"), "--print"),
         (("cursor", "--nope"), "--nope"),
     ],
 )
@@ -383,6 +387,7 @@ def test_at_a_terminal_it_asks(answer: str, written: bool, home: Home) -> None:
         os.close(end)
     assert (ended.returncode, ended.stderr) == (0, "Do this? [y/N] ")
     assert ("Cursor is connected" in ended.stdout) is written
+    assert ended.stdout.endswith("Nothing was done.\n") is not written
     assert (home.file("cursor").read_text() != CLIENTS["cursor"][1]) is written
 
 
@@ -433,6 +438,80 @@ def test_many_at_once_lose_no_server(home: Home) -> None:
     assert set(codes) <= {0, 1}  # 1: another one was faster, and this one says so
     assert home.run("windsurf", "--yes", "--remove").code == 0
     assert home.file("windsurf").read_bytes() == before
+
+
+def test_what_is_done_without_asking_is_shown_as_well(home: Home) -> None:
+    home.write("cursor", "codex")
+    ended = home.run("cursor", "--yes")
+    shown, done = ended.out.split("Cursor is connected: ")
+    assert '+\t\t"vaultmem": {' in shown.splitlines()
+    assert "Nothing was done" not in ended.out
+    assert "what was there before: " in done
+    (change,) = home.reply("codex", "--yes")["changes"]
+    assert "+[mcp_servers.vaultmem]" in change["diff"]
+    again = home.run("cursor", "--yes")
+    assert again.out.count("Already connected.") == 1
+
+
+def test_what_a_person_put_into_the_entry_is_not_shown(home: Home) -> None:
+    home.write("cursor")
+    home.file("cursor").write_text(
+        '{"mcpServers": {"vaultmem": {"command": "vaultmem", "args": ["mcp"], '
+        f'"env": {{"OPENAI_API_KEY": "{SECRET}"}}}}}}}}'
+    )
+    for options in ((), ("--json",), ("--remove",), ("--remove", "--json")):
+        ended = home.run("cursor", *options)
+        assert "OPENAI_API_KEY" in ended.out
+        assert SECRET not in ended.out
+    ended = home.run("cursor", "--yes", "--json")
+    assert SECRET not in ended.out
+    assert home.entry("cursor")["env"]["OPENAI_API_KEY"] == SECRET
+    assert SECRET not in home.run("--json").out
+
+
+def test_another_vaults_name_gives_way_only_if_that_is_said(home: Home, tmp_path: Path) -> None:
+    home.write("cursor")
+    drive = tmp_path / "drive"
+    write_notes(drive, {"a.md": "A.\n"})
+    home.run("cursor", "--yes", "--vault", str(drive))
+    shutil.rmtree(drive)
+    refused = home.run("cursor", "--yes")
+    assert refused.code == 1
+    assert "--replace" in refused.out
+    assert home.entry("cursor")["args"][1] == str(drive)
+    assert home.run("cursor", "--yes", "--replace").code == 0
+    assert home.entry("cursor")["args"][1] == str(home.shell.vault)
+
+
+def test_a_vault_that_is_gone_is_listed_and_taken_out(home: Home, tmp_path: Path) -> None:
+    home.write("cursor", "codex")
+    drive = tmp_path / "drive"
+    write_notes(drive, {"a.md": "A.\n"})
+    home.run("cursor", "codex", "--yes", "--vault", str(drive), "--name", "d")
+    shutil.rmtree(drive)
+    told = home.run()
+    assert told.code == 0
+    assert f"--vault {drive} connect cursor --remove --name d`" in told.out
+    states = {
+        (c["client"], c["name"]): c["state"]
+        for c in home.reply("--vault", str(drive))["connections"]
+    }
+    assert states["cursor", "d"] == states["codex", "d"] == "vault gone"
+    assert home.run("cursor", "--yes", "--vault", str(drive)).code == 4
+    assert home.run("--all", "--remove", "--yes", "--vault", str(drive)).code == 0
+    for client in ("cursor", "codex"):
+        assert home.file(client).read_bytes().decode() == CLIENTS[client][1]
+
+
+def test_all_servers_of_the_vault_are_taken_out_at_once(home: Home) -> None:
+    home.write("cursor", "codex")
+    home.run("cursor", "--yes", "--name", "two")
+    home.run("codex", "--yes")
+    shown = home.run("--all", "--remove")
+    assert "Cursor: two would be taken out of" in shown.out
+    assert home.run("--all", "--remove", "--yes").code == 0
+    for client in ("cursor", "codex"):
+        assert home.file(client).read_bytes().decode() == CLIENTS[client][1]
 
 
 def test_nothing_a_name_holds_steers_the_terminal(home: Home, tmp_path: Path) -> None:

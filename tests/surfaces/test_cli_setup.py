@@ -1,6 +1,9 @@
 """`vaultmem setup` as a person runs it, on a home folder of its own."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,7 +69,10 @@ def test_without_yes_it_shows_each_step_and_does_none(shell: CommandLine, setup:
 def test_with_yes_it_indexes_connects_and_checks(shell: CommandLine, setup: Setup) -> None:
     ended = setup("--yes")
     assert ended.code == 0, ended.out + ended.err
-    states = {line.split()[1].rstrip(":"): line.split()[0] for line in ended.out.splitlines()[:3]}
+    shown, done = ended.out.split("\n\ndone     vault: ")
+    assert '+    "vaultmem": {' in shown
+    lines = f"done     vault: {done}".splitlines()[:3]
+    states = {line.split()[1].rstrip(":"): line.split()[0] for line in lines}
     assert states == {"vault": "done", "index": "done", "vectors": "skipped"}
     assert "done     connect cursor: " in ended.out
     assert "done     connect codex: " in ended.out
@@ -125,6 +131,57 @@ def test_where_obsidian_says_nothing_of_use_the_vault_is_to_be_named(
     assert "--vault" in ended.err
 
 
+@pytest.mark.parametrize("path", ["/" + "a" * 5000, "relative", "/no\x00thing", "/loop/a"])
+def test_a_vault_of_obsidian_that_cannot_be_asked_about_is_none(
+    path: str, shell: CommandLine, setup: Setup
+) -> None:
+    loop = shell.home / "loop"
+    if sys.platform != "win32":
+        loop.symlink_to(loop)
+    (shell.elsewhere / "relative").mkdir()
+    told = Path(str(loop) + path.removeprefix("/loop")) if path.startswith("/loop") else Path(path)
+    obsidian_knows(shell, shell.vault, told)
+    ended = setup("--json", vault=False)
+    assert ended.code == 0, ended.err
+    assert ended.json()["vault"] == str(shell.vault.resolve())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such terminals")
+def test_a_client_that_wrote_its_file_meanwhile_is_connected_all_the_same(
+    shell: CommandLine,
+) -> None:
+    import pty
+
+    file = shell.home / ".cursor/mcp.json"
+    terminal, end = pty.openpty()
+    changes = {**MOVING, "VAULTMEM_EMBEDDER_NAME": "none", "PATH": ""}
+    try:
+        with subprocess.Popen(
+            [*MODULE, "setup"],
+            cwd=shell.elsewhere,
+            env=shell.environment(changes),
+            stdin=end,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            assert process.stderr is not None
+            assert process.stdout is not None
+            asked = b""
+            while not asked.endswith(b"Do this? [y/N] "):
+                asked += process.stderr.read(1)
+            file.write_text(CURSOR.replace("npx", "bunx"))
+            os.write(terminal, b"y\n")
+            said = process.stdout.read().decode()
+            process.wait(60)
+    finally:
+        os.close(terminal)
+        os.close(end)
+    assert process.returncode == 0, said
+    assert "done     connect cursor: " in said
+    assert "bunx" in file.read_text()
+    assert '"vaultmem"' in file.read_text()
+
+
 def test_a_client_whose_file_cannot_be_parsed_fails_alone(shell: CommandLine, setup: Setup) -> None:
     (shell.home / ".cursor/mcp.json").write_text("{ nothing", "utf-8")
     ended = setup("--yes")
@@ -151,6 +208,8 @@ def test_the_outcome_as_json_has_every_step(setup: Setup) -> None:
     reply = setup("--yes", "--json").json()
     steps = [step["id"] for step in reply["steps"]]
     assert steps == ["vault", "index", "vectors", "connect cursor", "connect codex", "doctor"]
+    assert [change["client"] for change in reply["changes"]] == ["cursor", "codex"]
+    assert all(change["diff"] for change in reply["changes"])
     assert reply["next"]
 
 

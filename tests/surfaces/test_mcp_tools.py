@@ -130,6 +130,9 @@ class Unused:
     def run(self, *_: object) -> Reply:
         raise AssertionError("a tool was called")
 
+    def question(self, *_: object) -> str:
+        raise AssertionError("a tool was called")
+
     def warm_up(self) -> None:
         raise AssertionError("a tool was called")
 

@@ -16,7 +16,7 @@ from vaultmem.service.own_server import (
     entry_problem,
     own_server,
 )
-from vaultmem.service.server_entry import ServerEntry, unwritable
+from vaultmem.service.server_entry import Put, ServerEntry, unwritable
 from vaultmem.service.settings import Settings
 
 
@@ -72,7 +72,7 @@ def _snippet(client: Client, name: str, entry: ServerEntry, computer: Computer) 
         title=client.title,
         paths=client.places(computer).files,
         container=client.shape.container,
-        text=with_server(None, client.shape, name, wanted).text or "",
+        text=with_server(None, client.shape, name, Put(wanted)).text or "",
         command=_terminal_command(client, name, wanted, computer.platform),
         problem=problem,
     )

@@ -5,7 +5,10 @@ keeps its mode and owner, and writes nothing over a file that is not what was re
 """
 
 import os
+import re
 import stat
+import sys
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -15,6 +18,16 @@ from vaultmem.model.errors import Refused
 
 MAX_BYTES = 50 * 1024 * 1024
 
+# When it was written last (ns), how many bytes it has, and which file it is.
+Mark = tuple[int, int, int]
+
+
+class FileChanged(Refused):
+    """Somebody else wrote the file after it was read."""
+
+    def __init__(self) -> None:
+        super().__init__("It was changed in the meantime. Nothing was written; repeat the command.")
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
@@ -23,6 +36,7 @@ class ConfigFile:
     path: Path  # where the client looks
     target: Path  # where that leads
     content: bytes | None  # None: there is no file
+    mark: Mark | None = None  # as it was when the reading began; None for no file
 
     @property
     def digest(self) -> str:
@@ -49,7 +63,9 @@ def read_config_file(path: Path) -> ConfigFile:
             raise Refused("It is not a file. Move it away first.")
         if state.st_size > MAX_BYTES:
             raise Refused(f"It has {state.st_size:,} bytes, more than {MAX_BYTES:,}.")
-        return ConfigFile(path, target, target.read_bytes())
+        with target.open("rb") as opened:
+            mark = _mark(os.fstat(opened.fileno()))
+            return ConfigFile(path, target, opened.read(), mark)
     except (FileNotFoundError, NotADirectoryError):
         if path.is_symlink():
             raise Refused(f"It is a link to {target}, which is not there.") from None
@@ -58,22 +74,43 @@ def read_config_file(path: Path) -> ConfigFile:
         raise Refused(f"It cannot be read: {error.strerror}.") from None
 
 
-def write_config_file(file: ConfigFile, content: bytes | None) -> None:
+def write_config_file(file: ConfigFile, content: bytes | None) -> tuple[Path, ...]:
     """Put new content in place of what was read, or take the file away (None).
 
-    Raises Refused, with nothing changed, when the file is no longer what was read or its folder
-    cannot be written.
+    Returns the folders that were made for it. Raises FileChanged when the file is no longer what
+    was read, Refused when its folder cannot be written; nothing is changed then.
     """
     check_writable(file)
+    made: tuple[Path, ...] = ()
     try:
         if content is None:
-            _check_unchanged(file)
+            mark = _checked_mark(file)
+            _check_mark(file, mark)
             file.target.unlink()
         else:
+            made = _folders_to_make(file.target.parent)
             _put(file, content)
         _flush_folder(file.target.parent)
-    except OSError as error:
+    except (OSError, Refused) as error:
+        remove_folders(file, made)
+        if isinstance(error, Refused):
+            raise
         raise Refused(f"It cannot be written: {error.strerror}.") from None
+    return made
+
+
+def remove_folders(file: ConfigFile, made: Collection[Path]) -> tuple[Path, ...]:
+    """Remove the folders of a file that is gone, as long as they are empty and among those made."""
+    gone: list[Path] = []
+    for folder in file.target.parents:
+        if folder not in made:
+            break
+        try:
+            folder.rmdir()
+        except OSError:
+            break  # something else lies in it by now, and it stays for that
+        gone.append(folder)
+    return tuple(gone)
 
 
 def check_writable(file: ConfigFile) -> None:
@@ -103,6 +140,7 @@ def _put(file: ConfigFile, content: bytes) -> None:
     target = file.target
     new = target.with_name(f".{target.name}.vaultmem-{os.getpid()}")
     target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(target)
     try:
         new.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -112,8 +150,10 @@ def _put(file: ConfigFile, content: bytes) -> None:
             opened.write(content)
             opened.flush()
             os.fsync(opened.fileno())
-        _check_unchanged(file)
+        # Reading takes its time for a large file; what was read must still be there behind that.
+        mark = _checked_mark(file)
         if file.content is not None:
+            _check_mark(file, mark)
             new.replace(target)
         else:
             _create(new, target, content)
@@ -137,27 +177,71 @@ def _create(new: Path, target: Path, content: bytes) -> None:
     try:
         target.hardlink_to(new)
     except FileExistsError:
-        raise _changed() from None
+        raise FileChanged from None
     except OSError:
         # A file system without hard links.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         try:
             descriptor = os.open(target, flags, 0o600)
         except FileExistsError:
-            raise _changed() from None
+            raise FileChanged from None
         with os.fdopen(descriptor, "wb") as opened:
             opened.write(content)
             opened.flush()
             os.fsync(opened.fileno())
 
 
-def _check_unchanged(file: ConfigFile) -> None:
-    if read_config_file(file.path).digest != file.digest:
-        raise _changed()
+def _checked_mark(file: ConfigFile) -> Mark | None:
+    """The mark of the file that is there now and holds what was read. Raises FileChanged."""
+    present = read_config_file(file.path)
+    if (present.target, present.digest) != (file.target, file.digest):
+        raise FileChanged
+    return present.mark
 
 
-def _changed() -> Refused:
-    return Refused("It was changed in the meantime. Nothing was written; repeat the command.")
+def _check_mark(file: ConfigFile, mark: Mark | None) -> None:
+    try:
+        present = _mark(os.stat(file.target))
+    except FileNotFoundError:
+        present = None
+    if present != mark:
+        raise FileChanged
+
+
+def _mark(state: os.stat_result) -> Mark:
+    return state.st_mtime_ns, state.st_size, state.st_ino
+
+
+def _folders_to_make(folder: Path) -> tuple[Path, ...]:
+    """The folder and those above it that are not there."""
+    missing: list[Path] = []
+    for place in (folder, *folder.parents):
+        if os.path.lexists(place):
+            break
+        missing.append(place)
+    return tuple(missing)
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove what processes that are gone have left beside the file."""
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.vaultmem-(\d+)")
+    with suppress(OSError):  # the folder cannot be listed, or another process was first
+        for name in os.listdir(target.parent):
+            found = pattern.fullmatch(name)
+            if found and not _is_running(int(found[1])):
+                target.with_name(name).unlink(missing_ok=True)
+
+
+def _is_running(pid: int) -> bool:
+    if sys.platform == "win32":
+        return True  # asking there may end a process; what was left stays
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def _flush_folder(folder: Path) -> None:

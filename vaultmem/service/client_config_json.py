@@ -14,11 +14,12 @@ there before. Nothing is remembered for that: how an entry is written says what 
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from vaultmem.model.errors import Refused
-from vaultmem.service.server_entry import ServerEntry, merged
+from vaultmem.service.client_config_veil import VEIL, is_shown
+from vaultmem.service.server_entry import Put, merged
 from vaultmem.service.text_splices import Splice, spliced
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
@@ -64,9 +65,7 @@ def json_servers(text: str, container: str) -> dict[str, object]:
     return dict(_servers(_read(text), container) or {})
 
 
-def json_with_server(
-    text: str | None, container: str, name: str, entry: ServerEntry
-) -> tuple[Splice, ...]:
+def json_with_server(text: str | None, container: str, name: str, put: Put) -> tuple[Splice, ...]:
     """The splice that names the server; () when it is named already. text: None for no file.
 
     Raises Refused.
@@ -74,7 +73,7 @@ def json_with_server(
     if text is None or _is_blank(text):
         kept = text or ""
         style = _Style(_UNIT, "\r\n" if "\r\n" in kept else "\n")
-        table = style.table(container, name, entry.written(), _UNIT)
+        table = style.table(container, name, put.entry.written(), _UNIT)
         document_text = f"{{{style.newline}{_UNIT}{table}{style.newline}}}"
         new = document_text + "\n" if text is None else style.newline + document_text
         return (Splice(len(kept), len(kept), new),)
@@ -82,7 +81,7 @@ def json_with_server(
     style = _Style.of(document)
     table_there = _container(document, container)
     old = None if table_there is None else table_there.find(name)
-    value = entry.written()
+    value = put.entry.written()
     if table_there is None:
         splice = _insertion(
             document,
@@ -97,7 +96,7 @@ def json_with_server(
         )
     else:
         present = json.loads(document.plain[old.value : old.end])
-        value = merged(present, entry)
+        value = merged(present, put)
         if value == present:
             return ()
         splice = Splice(old.value, old.end, style.value(value, _indent(text, old.start)))
@@ -138,6 +137,44 @@ def json_without_server(text: str, container: str, name: str) -> tuple[Splice, .
         cuts = _cuts(document, table, member, bare=True)
         _check(document, cuts, container, {}, without=name)
     return cuts
+
+
+def json_veils(text: str, container: str, name: str, *, foreign: bool) -> tuple[Splice, ...]:
+    """What is not shown of the server of that name; () where there is none. Raises Refused."""
+    if _is_blank(text):
+        return ()
+    document = _read(text)
+    table = _container(document, container)
+    member = None if table is None else table.find(name)
+    if member is None:
+        return ()
+    veils = list(_value_veils(document.plain, member.value, (), foreign))
+    for match in _COMMENT.finditer(text, member.start, member.end):
+        if match[0].startswith("//"):
+            veils.append(Splice(*match.span(), f"// {VEIL}"))
+        elif match[0].startswith("/*"):
+            breaks = "\n" * match[0].count("\n")
+            veils.append(Splice(*match.span(), f"/* {VEIL} {breaks}*/"))
+    return tuple(sorted(veils, key=lambda veil: veil.start))
+
+
+def _value_veils(plain: str, at: int, path: tuple[str, ...], foreign: bool) -> Iterator[Splice]:
+    """What is not shown of the value that begins there. path: its keys within the entry."""
+    decoder = json.JSONDecoder()
+    if plain[at] == "{":
+        for member in _table_at(plain, at).members:
+            yield from _value_veils(plain, member.value, (*path, member.key), foreign)
+    elif plain[at] == "[":
+        at = _after_blanks(plain, at + 1)
+        while plain[at] != "]":
+            yield from _value_veils(plain, at, path, foreign)
+            at = _after_blanks(plain, decoder.raw_decode(plain, at)[1])
+            if plain[at] == ",":
+                at = _after_blanks(plain, at + 1)
+    else:
+        value, end = decoder.raw_decode(plain, at)
+        if not is_shown(path, value, foreign=foreign):
+            yield Splice(at, end, f'"{VEIL}"')
 
 
 # Reading
@@ -328,7 +365,10 @@ def _cuts(
         cuts.append(Splice(comma, after, ""))
     elif number > 0:
         before = document.bare.index(",", table.members[number - 1].end)
-        cuts.insert(0, Splice(before, before + 1, ""))
+        after = before + 1
+        if not (own_line or bare) and text[after:start] == " ":
+            after = start  # one of ours that was put ahead of it brought its blank along
+        cuts.insert(0, Splice(before, after, ""))
     return tuple(_joined(cuts))
 
 

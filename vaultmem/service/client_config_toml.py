@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from vaultmem.model.errors import Refused
-from vaultmem.service.server_entry import ServerEntry, merged
+from vaultmem.service.client_config_veil import VEIL, is_shown
+from vaultmem.service.server_entry import Put, ServerEntry, merged
 from vaultmem.service.text_splices import Splice, spliced
 
 _KEY_PART = re.compile(r"[ \t]*(?P<key>[A-Za-z0-9_-]+|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*')[ \t]*")
@@ -28,6 +29,19 @@ _VALUE_PART = re.compile(
     r"|[\[\]{}\n]",
     re.DOTALL,
 )
+_TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}'
+    r"|'''.*?'{3,5}"
+    r'|"(?:[^"\\\n]|\\.)*"'
+    r"|'[^'\n]*'"
+    r"|#[^\r\n]*"
+    r"|[\[\]{},=]"
+    r"|[^\s\[\]{},=#\"']+",
+    re.DOTALL,
+)
+_NEWLINE = re.compile(r"(?:\r?\n)?")
+_BLANKS = re.compile(r"[ \t]*")
+_EQUALS = re.compile(r"[ \t]*=")
 _BARE = re.compile("[A-Za-z0-9_-]+")
 _OURS = ("command", "args", "env")
 
@@ -52,14 +66,12 @@ def toml_servers(text: str, container: str) -> dict[str, object]:
     return dict(_servers(_read(text).loaded, container))
 
 
-def toml_with_server(
-    text: str | None, container: str, name: str, entry: ServerEntry
-) -> tuple[Splice, ...]:
+def toml_with_server(text: str | None, container: str, name: str, put: Put) -> tuple[Splice, ...]:
     """The splices that name the server; () when it is named already. text: None for no file.
 
     Raises Refused.
     """
-    entry = replace(entry, type="")  # Codex tells by the command
+    entry = replace(put.entry, type="")  # Codex tells by the command
     if text is None:
         return (Splice(0, 0, _table(container, name, entry, "\n") + "\n"),)
     document = _read(text)
@@ -76,10 +88,11 @@ def toml_with_server(
         splices: tuple[Splice, ...] = (Splice(len(text), len(text), new),)
         value: object = entry.written()
     else:
-        value = merged(old, entry)
+        value = merged(old, replace(put, entry=entry))
         if value == old:
             return ()
-        splices = _replaced(document, container, name, value, newline)
+        gone = {str(key) for key in old if key not in value} if isinstance(old, dict) else set()
+        splices = _replaced(document, container, name, value, newline, gone=gone)
     _check(document, splices, container, {name: value})
     return splices
 
@@ -98,10 +111,75 @@ def toml_without_server(text: str, container: str, name: str) -> tuple[Splice, .
         return None
     # Without a newline at its end it was written behind a text that has none either.
     newlines = 1 if text.endswith("\n") or stretches[-1][1] < len(text) else 2
-    stretches[0] = (_before_newlines(text, start, newlines), end)
+    first = _before_newlines(text, start, newlines)
+    if first == start and not text[:start].removeprefix("\ufeff"):
+        # What was put in behind it, at the beginning of the text, brought an empty line along.
+        end += len(_NEWLINE.match(text, end)[0])  # type: ignore[index]
+    stretches[0] = (first, end)
     cuts = tuple(Splice(first, last, "") for first, last in stretches)
     _check(document, cuts, container, {}, without=name)
     return cuts
+
+
+def toml_veils(text: str, container: str, name: str, *, foreign: bool) -> tuple[Splice, ...]:
+    """What is not shown of the server of that name; () where there is none. Raises Refused."""
+    document = _read(text)
+    path = (container, name)
+    veils: list[Splice] = []
+    table: tuple[str, ...] = ()
+    behind = 0  # what was seen of the entry
+    for statement in document.statements:
+        within: tuple[str, ...] = ()
+        at = statement.start + len(_BLANKS.match(text, statement.start)[0])  # type: ignore[index]
+        if statement.table is not None:
+            table = statement.table
+            _, at = _key(text, at + (2 if statement.key else 1))
+        else:
+            within = statement.key
+            _, at = _key(text, at)
+        whole_path = (*table, *within)
+        if whole_path[: len(path)] != path:
+            behind = 0
+            continue
+        if behind:
+            veils += _comment_veils(text, behind, statement.start)
+        veils += _value_veils(text, at, statement.end, whole_path[len(path) :], foreign)
+        behind = statement.end
+    return tuple(veils)
+
+
+def _comment_veils(text: str, start: int, end: int) -> Iterator[Splice]:
+    for match in re.compile(r"#[^\r\n]*").finditer(text, start, end):
+        yield Splice(*match.span(), f"# {VEIL}")
+
+
+def _value_veils(
+    text: str, start: int, end: int, path: tuple[str, ...], foreign: bool
+) -> Iterator[Splice]:
+    """What is not shown of a setting, from behind its key. path: its keys within the entry."""
+    tables: list[tuple[str, ...]] = []
+    current = path
+    for match in _TOKEN.finditer(text, start, end):
+        token = match[0]
+        if token.startswith("#"):
+            yield Splice(*match.span(), "# " + VEIL)
+        elif token == "{":
+            tables.append(current)
+        elif token == "}":
+            current = tables.pop() if tables else path
+        elif token in "[],=":
+            continue
+        elif tables and _EQUALS.match(text, match.end()):
+            parts, _ = _key(text, match.start())
+            current = (*tables[-1], *parts)
+        elif not _is_token_shown(token, current, foreign=foreign):
+            yield Splice(*match.span(), f'"{VEIL}"')
+
+
+def _is_token_shown(token: str, path: tuple[str, ...], *, foreign: bool) -> bool:
+    if token[0] in "\"'":
+        return is_shown(path, tomllib.loads(f"x = {token}")["x"], foreign=foreign)
+    return token in ("true", "false") or len(path) <= 1
 
 
 # Reading
@@ -234,9 +312,18 @@ def _toml(value: object) -> str:
 
 
 def _replaced(
-    document: _Document, container: str, name: str, value: object, newline: str
+    document: _Document,
+    container: str,
+    name: str,
+    value: object,
+    newline: str,
+    *,
+    gone: set[str],
 ) -> tuple[Splice, ...]:
-    """New settings behind the header, and what they take the place of taken out."""
+    """New settings behind the header, and what they take the place of taken out.
+
+    gone: keys of the entry that it has no more.
+    """
     text, path = document.text, (container, name)
     _stretches(document, path)
     cuts: list[Splice] = []
@@ -248,7 +335,7 @@ def _replaced(
             header_end = statement.end if table == path else header_end
         inside = table[: len(path)] == path
         within = (*table, *statement.key)[len(path) :] if inside else ()
-        if within and within[0] in _OURS:
+        if within and (within[0] in _OURS or within[0] in gone):
             cuts.append(Splice(statement.start, statement.end, ""))
     lines = newline.join(_settings(value)) + newline
     if not text[:header_end].endswith("\n"):

@@ -146,9 +146,9 @@ def _claude_desktop(computer: Computer) -> Places:
     packages = tuple(
         package / "LocalCache" / "Roaming" / "Claude"
         for package in sorted(local.glob("Packages/Claude_*"))
-        if (package / "LocalCache" / "Roaming").is_dir()
+        if os.path.isdir(package / "LocalCache" / "Roaming")
     )
-    folders = (*packages, folder) if folder.is_dir() or not packages else packages
+    folders = (*packages, folder) if os.path.isdir(folder) or not packages else packages
     signs = (*packages, folder, local / "AnthropicClaude")
     return Places(tuple(place / name for place in folders), signs, ())
 
@@ -160,7 +160,7 @@ def _cursor(computer: Computer) -> Places:
 
 def _vscode(computer: Computer) -> Places:
     folders = [computer.application_data / name for name in ("Code", "Code - Insiders")]
-    there = [folder for folder in folders if folder.is_dir()] or folders[:1]
+    there = [folder for folder in folders if os.path.isdir(folder)] or folders[:1]
     files = tuple(folder / "User" / "mcp.json" for folder in there)
     return Places(files, tuple(folders), ("code", "code-insiders"))
 
@@ -187,7 +187,7 @@ def _cline(computer: Computer) -> Places:
     storage = computer.application_data / "Code" / "User" / "globalStorage"
     extension = storage / "saoudrizwan.claude-dev"
     own = extension / "settings" / name
-    files = (shared, own) if own.parent.is_dir() else (shared,)
+    files = (shared, own) if os.path.isdir(own.parent) else (shared,)
     return Places(files, (folder, extension), ("cline",))
 
 
@@ -195,7 +195,7 @@ def _windsurf(computer: Computer) -> Places:
     name = "mcp_config.json"
     windsurf = computer.home / ".codeium" / "windsurf"
     devin = computer.configuration / "devin"
-    folders = [folder for folder in (windsurf, devin) if folder.is_dir()] or [windsurf]
+    folders = [folder for folder in (windsurf, devin) if os.path.isdir(folder)] or [windsurf]
     return Places(
         tuple(folder / name for folder in folders), (windsurf, devin), ("windsurf", "devin")
     )

@@ -311,23 +311,36 @@ def _server(memory: Memory) -> Iterator[Check]:
 
 
 def _clients(memory: Memory) -> Iterator[Check]:
-    """Each assistant that is installed, and whether it knows this vault."""
-    from vaultmem.service.connecting import ConnectionState, connections
+    """Each assistant that is installed, whether it knows this vault, and whether that works."""
+    from vaultmem.service.connecting import ConnectionState, configured
+    from vaultmem.service.own_server import DEFAULT_NAME
+    from vaultmem.service.server_check import client_environment, try_server
 
+    started: dict[str, str] = {}  # entry -> why it does not work
     try:
-        found = connections(memory.settings)
+        found = configured(memory.settings)
     except VaultmemError as error:
         yield Check("clients", False, str(error), "")
         return
-    for connection in found:
+    for connection, entry in found:
         state = connection.state
         if state is ConnectionState.NOT_INSTALLED:
             continue
-        # That one is not connected is a person's choice, and another vault of theirs too.
+        # That one is not connected is a person's choice, and another vault of theirs too. What is
+        # to be done about the other states, their detail says.
         ok = state not in (ConnectionState.COMMAND_MISSING, ConnectionState.UNREADABLE)
         detail = f"{connection.title}, {connection.path}: {state.value}"
+        if state is ConnectionState.CONNECTED and entry is not None:
+            key = repr(entry)
+            if key not in started:
+                started[key] = try_server(entry, client_environment()).problem
+            if started[key]:
+                ok = False
+                detail += f", but its server does not start: {started[key]}"
         if connection.detail:
             detail += f". {connection.detail}"
-        connected = state in (ConnectionState.CONNECTED, ConnectionState.UNREADABLE)
-        fix = "" if connected else f"`vaultmem connect {connection.client}` connects it."
-        yield Check(f"client-{connection.client}", ok, detail, fix)
+        waiting = not ok or state is ConnectionState.NOT_CONNECTED
+        waiting = waiting and state is not ConnectionState.UNREADABLE
+        fix = f"`vaultmem connect {connection.client}` connects it." if waiting else ""
+        named = "" if connection.name in ("", DEFAULT_NAME) else f"-{connection.name}"
+        yield Check(f"client-{connection.client}{named}", ok, detail, fix)

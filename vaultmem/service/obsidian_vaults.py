@@ -5,6 +5,7 @@ places are those of its packages for macOS, Windows and Linux (deb, AppImage, Fl
 """
 
 import json
+import os
 from pathlib import Path
 
 from vaultmem.service.clients import Computer
@@ -18,7 +19,7 @@ def known_vaults(computer: Computer) -> tuple[Path, ...]:
     """Folders that are there, by name; none where Obsidian is not, or says something strange."""
     found: set[Path] = set()
     for folder in _folders(computer):
-        data = read_file(folder, _FILE, limit=_MOST_BYTES) if folder.is_dir() else None
+        data = read_file(folder, _FILE, limit=_MOST_BYTES) if os.path.isdir(folder) else None
         if not isinstance(data, bytes):
             continue
         try:
@@ -28,8 +29,9 @@ def known_vaults(computer: Computer) -> tuple[Path, ...]:
         vaults = told.get("vaults") if isinstance(told, dict) else None
         for vault in vaults.values() if isinstance(vaults, dict) else ():
             path = vault.get("path") if isinstance(vault, dict) else None
-            if isinstance(path, str) and path and Path(path).is_dir():
-                found.add(Path(path).resolve())
+            # `os.path` takes a folder that cannot be asked about for none.
+            if isinstance(path, str) and os.path.isabs(path) and os.path.isdir(path):
+                found.add(Path(os.path.realpath(path)))
     return tuple(sorted(found))
 
 

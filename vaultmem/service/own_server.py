@@ -4,19 +4,32 @@ import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from vaultmem.model.errors import UsageError
 from vaultmem.service.clients import Client, Computer, replaced_text
-from vaultmem.service.server_entry import ServerEntry, unwritable
+from vaultmem.service.own_variables import FOLDERS, OLLAMA_HOST, OWN_VARIABLES, STATE_DIR
+from vaultmem.service.server_entry import (
+    PresentServer,
+    ServerEntry,
+    is_program,
+    names_vaultmem,
+    program_name,
+    unwritable,
+)
 from vaultmem.service.settings import SETTINGS, Settings
 
 DEFAULT_NAME = "vaultmem"
 
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_PROGRAM = re.compile(r"vaultmem(?:\.exe|\.cmd)?")
-_REQUIREMENT = re.compile(r"vaultmem(?:[\[=<>~!@ ].*)?")  # what uvx or pipx are told to run
-# uv runs programs that are not installed from folders which it may clear at any time.
-_PASSING = re.compile(r"[\\/](?:archive|builds|environments)-v\d+[\\/]")
+_PYTHON = re.compile(r"(?:python[0-9.]*w?|pythonw[0-9.]*|pyw?)(?:\.exe)?", re.IGNORECASE)
+_RUNNER = re.compile(r"(?:uvx|uv|pipx)(?:\.exe)?", re.IGNORECASE)
+# uv and pipx run programs that are not installed from folders which they may clear at any time.
+_PASSING = {
+    "uv": re.compile(r"[\\/](?:archive|builds|environments)-v\d+[\\/]"),
+    "pipx": re.compile(r"[\\/]\.?pipx[\\/](?:.*[\\/])?(?:\.cache[\\/].*|[0-9a-f]{15}[\\/])"),
+}
+_INSTALLED_BY = {"uv": "uv tool install vaultmem", "pipx": "pipx install vaultmem"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +37,7 @@ class OwnServer:
     """The entry, and what a person should know about it."""
 
     entry: ServerEntry
+    unset: tuple[str, ...]  # variables that are set nowhere now, so that an older entry loses them
     notes: tuple[str, ...]
 
 
@@ -48,12 +62,15 @@ def own_server(settings: Settings, computer: Computer) -> OwnServer:
     if settings.sidecar_source != "default":
         args += ["--cache-dir", str(settings.sidecar_folder.parent)]
     env, notes = _variables(settings, computer)
-    if _PASSING.search(command):
-        notes.append(
-            f"{command} is a folder that uv may clear. `uv tool install vaultmem` makes one that "
-            "stays; connect again from there."
-        )
-    return OwnServer(ServerEntry(command, (*args, "mcp"), env), tuple(notes))
+    for tool, passing in _PASSING.items():
+        if passing.search(command):
+            notes.append(
+                f"{command} lies in a folder that {tool} may clear. `{_INSTALLED_BY[tool]}` makes "
+                "one that stays; connect again from there."
+            )
+    # One that is set, and not written for a reason, says nothing about what an entry should hold.
+    unset = sorted(name for name in OWN_VARIABLES if not computer.environment.get(name))
+    return OwnServer(ServerEntry(command, (*args, "mcp"), env), tuple(unset), tuple(notes))
 
 
 def entry_for(client: Client, entry: ServerEntry) -> ServerEntry:
@@ -75,13 +92,37 @@ def entry_problem(client: Client, entry: ServerEntry) -> str:
 
 
 def is_own(entry: ServerEntry | None) -> bool:
-    """Whether the entry starts vaultmem's server, by whatever way."""
+    """Whether the entry starts vaultmem's server: by itself, by Python, uvx or pipx.
+
+    What starts it in a container or another system is not among these: its paths mean something
+    else, and no program of this computer can take its place.
+    """
     if entry is None or "mcp" not in entry.args:
         return False
-    program = re.split(r"[\\/]", entry.command)[-1]
-    return _PROGRAM.fullmatch(program) is not None or any(
-        _REQUIREMENT.fullmatch(part) for part in entry.args
-    )
+    program = program_name(entry.command)
+    if _PYTHON.fullmatch(program):
+        return ("-m", "vaultmem") in zip(entry.args, entry.args[1:], strict=False)
+    if _RUNNER.fullmatch(program):
+        return any(map(names_vaultmem, entry.args))
+    return is_program(entry.command)
+
+
+def own_address(server: PresentServer) -> str:
+    """Where vaultmem's server is reached over HTTP; "" for one that is none, as far as that tells.
+
+    Any server of this computer may answer there, so the name has to tell as well.
+    """
+    try:
+        parts = urlsplit(server.url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return ""
+    if parts.scheme != "http" or host not in ("127.0.0.1", "localhost", "::1"):
+        return ""
+    if parts.path.rstrip("/") != "/mcp":
+        return ""
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}{'' if port is None else f':{port}'}/mcp"
 
 
 def served_vault(entry: ServerEntry) -> str:
@@ -97,7 +138,10 @@ def served_vault(entry: ServerEntry) -> str:
 def serves(entry: ServerEntry, vault: Path) -> bool:
     """Whether it is this vault's server."""
     served = served_vault(entry)
-    return bool(served) and os.path.realpath(os.path.expanduser(served)) == str(vault)
+    try:
+        return bool(served) and os.path.realpath(os.path.expanduser(served)) == str(vault)
+    except ValueError:  # a name that no folder can have
+        return False
 
 
 def _program(computer: Computer) -> tuple[str, list[str]]:
@@ -109,7 +153,7 @@ def _program(computer: Computer) -> tuple[str, list[str]]:
             if script.is_file():
                 return str(script), []
     called = Path(os.path.abspath(computer.program))
-    if _PROGRAM.fullmatch(called.name) and called.is_file():
+    if is_program(called.name) and called.is_file():
         return str(called), []
     if not computer.python:
         raise UsageError(
@@ -124,17 +168,17 @@ def _variables(settings: Settings, computer: Computer) -> tuple[dict[str, str], 
     """What vaultmem reads of the environment, the vault and the cache aside; paths absolute."""
     names = {setting.variable for setting in SETTINGS}
     env = {name: text for name, text in computer.environment.items() if name in names}
-    if computer.environment.get("VAULTMEM_STATE_DIR"):
-        env["VAULTMEM_STATE_DIR"] = str(settings.state_folder.parent)
+    if computer.environment.get(STATE_DIR):
+        env[STATE_DIR] = str(settings.state_folder.parent)
     if model := env.get("VAULTMEM_EMBEDDER_MODEL_PATH"):
         env["VAULTMEM_EMBEDDER_MODEL_PATH"] = os.path.abspath(os.path.expanduser(model))
-    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):  # where the index and the state lie
+    for name in FOLDERS:
         if os.path.isabs(computer.environment.get(name, "")):
             env[name] = computer.environment[name]
-    if computer.environment.get("OLLAMA_HOST"):
-        env["OLLAMA_HOST"] = computer.environment["OLLAMA_HOST"]
+    if computer.environment.get(OLLAMA_HOST):
+        env[OLLAMA_HOST] = computer.environment[OLLAMA_HOST]
     notes: list[str] = []
-    for name in ("OLLAMA_HOST", "VAULTMEM_EMBEDDER_HOST"):
+    for name in (OLLAMA_HOST, "VAULTMEM_EMBEDDER_HOST"):
         if "@" in env.get(name, "").partition("//")[2] or "@" in env.get(name, "").split("/")[0]:
             del env[name]
             notes.append(

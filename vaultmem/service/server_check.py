@@ -5,6 +5,7 @@ import os
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
@@ -45,13 +46,25 @@ class ServerSeen:
     tokens: int  # of their names, descriptions and input schemas: a running cost of each session
 
 
-def try_server(entry: ServerEntry) -> ServerSeen:
-    """Start the server, greet it, have its tools listed, and end it by closing its input."""
+def client_environment() -> dict[str, str]:
+    """What a program that is started from a desktop sees of the environment, and no shell's."""
+    kept = (
+        *("HOME", "USERPROFILE", "HOMEDRIVE", "HOMEPATH", "PATH", "LANG", "TMPDIR", "TEMP", "TMP"),
+        *("SYSTEMROOT", "APPDATA", "LOCALAPPDATA", "PATHEXT", "COMSPEC"),
+    )
+    return {name: os.environ[name] for name in kept if name in os.environ}
+
+
+def try_server(entry: ServerEntry, environment: Mapping[str, str] | None = None) -> ServerSeen:
+    """Start the server, greet it, have its tools listed, and end it.
+
+    environment: what it sees besides what its entry says; None for what this process sees.
+    """
     began = time.perf_counter()
     try:
         server = subprocess.Popen(
             [entry.command, *entry.args],
-            env={**os.environ, **entry.env},
+            env={**(os.environ if environment is None else environment), **entry.env},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

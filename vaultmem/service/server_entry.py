@@ -1,7 +1,7 @@
 """One MCP server as the configuration of a client names it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 
@@ -21,40 +21,125 @@ class ServerEntry:
         return parts | ({"env": dict(self.env)} if self.env else {})
 
 
-def merged(old: object, entry: ServerEntry) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class PresentServer:
+    """A server as a client's file has it."""
+
+    entry: ServerEntry | None  # how it is started; None for one that is not
+    url: str  # where it is reached instead; "" for one that is started
+    off: bool  # whether it is switched off
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """An entry on its way into a file, and what becomes of an older one of its name."""
+
+    entry: ServerEntry
+    unset: Collection[str] = ()  # variables that an older one loses
+    whole: bool = False  # whether nothing of an older one stays, but that it is switched off
+
+
+_SWITCHES = ("disabled", "enabled")
+_ADDRESSES = ("url", "httpUrl", "serverUrl")
+_NESTED = "transport"  # below which Cline may put command, args and env
+
+
+def merged(old: object, put: Put) -> dict[str, object]:
     """The entry put over an older one of its name: what else a person or the client wrote stays.
 
-    That is, timeouts, approvals, switches, further variables, and options behind the last of the
-    arguments, which is the server's command. An entry that starts no program, such as one with an
-    address, is replaced as a whole.
+    That is, timeouts, approvals, switches, further variables, options ahead of the server's
+    command, and what stands behind that. An entry that starts no program, such as one with an
+    address, is replaced; no server that is switched off is switched on by it.
     """
-    if not isinstance(old, Mapping) or not isinstance(old.get("command"), str):
+    entry = put.entry
+    if not isinstance(old, Mapping):
         return entry.written()
+    nested = old.get(_NESTED)
+    if not put.whole and isinstance(nested, Mapping) and isinstance(nested.get("command"), str):
+        return dict(old) | {_NESTED: merged(nested, put)}
+    if put.whole or not isinstance(old.get("command"), str):
+        return entry.written() | {key: old[key] for key in _SWITCHES if key in old}
     rest = {key: value for key, value in old.items() if key not in ("command", "args", "env")}
     if entry.type or rest.get("type") != "stdio":
         rest.pop("type", None)
     variables = old.get("env")
-    env = {**(variables if isinstance(variables, Mapping) else {}), **entry.env}
-    new = entry.written() | {"args": [*entry.args, *_options(old.get("args"), entry)]}
+    kept = variables if isinstance(variables, Mapping) else {}
+    env = {name: text for name, text in kept.items() if name not in put.unset} | entry.env
+    new = entry.written() | {"args": _arguments(old, entry)}
     return new | ({"env": env} if env else {}) | rest
 
 
-def _options(args: object, entry: ServerEntry) -> list[object]:
-    """What stands behind the server's command in an older entry."""
+def _arguments(old: Mapping[str, object], entry: ServerEntry) -> list[object]:
+    """The arguments of the entry with a person's own out of an older one."""
+    args = old.get("args")
     if not isinstance(args, list) or not entry.args or entry.args[-1] not in args:
-        return []
-    return args[len(args) - args[::-1].index(entry.args[-1]) :]
+        return list(entry.args)
+    verb = len(args) - 1 - args[::-1].index(entry.args[-1])
+    own = _options(args[_runner_end(str(old["command"]), args[:verb]) : verb], entry)
+    return [*entry.args[:-1], *own, *args[verb:]]
 
 
-def read_entry(value: object) -> ServerEntry | None:
-    """The entry that a file holds; None for one that starts no program.
+def _options(parts: list[object], entry: ServerEntry) -> list[object]:
+    """The options that the entry does not set itself."""
+    settles = {"--vault", *(part for part in entry.args if part.startswith("--"))}
+    own: list[object] = []
+    at = 0
+    while at < len(parts):
+        name, equals, _ = str(parts[at]).partition("=")
+        if name not in settles:
+            own.append(parts[at])
+        elif not equals:
+            at += 1  # and its value
+        at += 1
+    return own
 
-    Cline may put command, args and env one level deeper, below "transport".
-    """
-    if isinstance(value, Mapping) and isinstance(value.get("transport"), Mapping):
-        value = value["transport"]
-    if not isinstance(value, Mapping):
-        return None
+
+def is_program(command: str) -> bool:
+    """Whether the command is vaultmem itself, wherever it lies."""
+    return _PROGRAM.fullmatch(program_name(command)) is not None
+
+
+def program_name(command: str) -> str:
+    """What a command is called, without its folder."""
+    return re.split(r"[\\/]", command)[-1]
+
+
+def names_vaultmem(part: str) -> bool:
+    """Whether a runner of Python programs is told by this to run vaultmem."""
+    return _REQUIREMENT.fullmatch(part) is not None
+
+
+_PROGRAM = re.compile(r"vaultmem(?:\.exe|\.cmd)?", re.IGNORECASE)
+_REQUIREMENT = re.compile(r"vaultmem(?:[\[=<>~!@ ].*)?")
+
+
+def _runner_end(command: str, parts: list[object]) -> int:
+    """Where vaultmem's own options begin: behind what Python, uvx or pipx are told to run."""
+    if is_program(command):
+        return 0
+    texts = [str(part) for part in parts]
+    options = (
+        i for i, part in enumerate(texts) if re.fullmatch("--vault(?:=.*)?", part, re.DOTALL)
+    )
+    head = texts[: next(options, len(texts))]
+    return max((i + 1 for i, part in enumerate(head) if names_vaultmem(part)), default=len(head))
+
+
+def read_server(value: object) -> PresentServer:
+    """The server that a file holds under some name."""
+    outer = value if isinstance(value, Mapping) else {}
+    nested = outer.get(_NESTED)
+    inner = nested if isinstance(nested, Mapping) else outer
+    off = any(
+        part.get("disabled") is True or part.get("enabled") is False for part in (outer, inner)
+    )
+    entry = _read_entry(inner)
+    address = next((inner[key] for key in _ADDRESSES if isinstance(inner.get(key), str)), "")
+    return PresentServer(entry, "" if entry else str(address), off)
+
+
+def _read_entry(value: Mapping[str, object]) -> ServerEntry | None:
+    """How it is started; None where it is not."""
     command, args, env = value.get("command"), value.get("args", []), value.get("env", {})
     if not isinstance(command, str) or not isinstance(args, list) or not isinstance(env, Mapping):
         return None

@@ -4,16 +4,18 @@
 nothing to do is skipped with the reason, and one that fails does not stop the others.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from vaultmem.index.vectors import PassageVectors
-from vaultmem.model.errors import UsageError, VaultmemError, VaultNotFound
+from vaultmem.model.errors import SettingsInvalid, UsageError, VaultmemError, VaultNotFound
 from vaultmem.service.application import Memory
 from vaultmem.service.clients import CLIENTS, Computer, this_computer
 from vaultmem.service.connecting import (
+    Change,
     ConnectionPlan,
     ConnectionState,
     Step,
@@ -25,7 +27,12 @@ from vaultmem.service.indexing import look
 from vaultmem.service.obsidian_vaults import known_vaults
 from vaultmem.service.operations.index import IndexRequest, index
 from vaultmem.service.operations.status import StatusRequest, status
-from vaultmem.service.settings import Settings, load_settings
+from vaultmem.service.settings import (
+    Settings,
+    find_sidecar_folder,
+    find_state_folder,
+    load_settings,
+)
 
 # So many passages are embedded at once, in about a minute; more would keep a person waiting.
 FEW_VECTORS = 2_000
@@ -66,6 +73,7 @@ class SetupReply:
 
     vault: Path
     steps: tuple[SetupStep, ...]
+    changes: tuple[Change, ...]  # of the clients' files
     next: tuple[str, ...]
 
     @property
@@ -97,6 +105,35 @@ def find_settings(
             ) from None
         return load_settings(known[0], cache_dir), "obsidian"
     return settings, settings.vault_source
+
+
+def find_settings_anyhow(
+    vault: str | Path | None, cache_dir: str | Path | None, computer: Computer | None = None
+) -> Settings:
+    """The settings by which entries of a vault are found and taken out, be it gone or broken.
+
+    Raises VaultNotFound where none is named, and UsageError as `find_settings` does.
+    """
+    environment = (computer or this_computer()).environment
+    try:
+        return find_settings(vault, cache_dir, computer)[0]
+    except (VaultNotFound, SettingsInvalid):
+        named = environment.get("VAULTMEM_VAULT", "") if vault is None else str(vault)
+        if not named:
+            raise
+    try:
+        folder = Path(os.path.realpath(os.path.expanduser(named)))
+    except ValueError:
+        raise VaultNotFound(f"{named!a} is no name that a folder can have.") from None
+    sidecar_folder, sidecar_source = find_sidecar_folder(folder, cache_dir, environment)
+    return Settings(
+        vault=folder,
+        vault_source="environment" if vault is None else "flag",
+        sidecar_folder=sidecar_folder,
+        sidecar_source=sidecar_source,
+        state_folder=find_state_folder(folder, environment),
+        values={},
+    )
 
 
 def plan_setup(memory: Memory, source: str, computer: Computer | None = None) -> SetupPlan:
@@ -134,9 +171,9 @@ def carry_out_setup(
     ended("vault", StepState.DONE, f"{plan.vault} ({_source(plan.vault_source)})")
     _index(memory, ended)
     _vectors(memory, ended)
-    _connect(plan, ended)
+    changes = _connect(plan, ended)
     _check(memory, ended)
-    return SetupReply(plan.vault, tuple(steps), _next(memory, plan))
+    return SetupReply(plan.vault, tuple(steps), changes, _next(memory, plan))
 
 
 Ended = Callable[[str, StepState, str], None]
@@ -183,11 +220,12 @@ def _vectors(memory: Memory, ended: Ended) -> None:
         ended("vectors", StepState.FAILED, str(error))
 
 
-def _connect(plan: SetupPlan, ended: Ended) -> None:
+def _connect(plan: SetupPlan, ended: Ended) -> tuple[Change, ...]:
     if not plan.connection.changes:
         ended("connect", StepState.SKIPPED, "no assistant was found on this computer")
-        return
-    for change in carry_out(plan.connection).changes:
+        return ()
+    changes = carry_out(plan.connection).changes
+    for change in changes:
         name = f"connect {change.client}"
         if change.step is Step.REFUSED:
             ended(name, StepState.FAILED, change.reason)
@@ -196,6 +234,7 @@ def _connect(plan: SetupPlan, ended: Ended) -> None:
         else:
             copy = f"; what was there before: {change.backup}" if change.backup else ""
             ended(name, StepState.DONE, f"{change.path}{copy}")
+    return changes
 
 
 def _check(memory: Memory, ended: Ended) -> None:

@@ -1,7 +1,8 @@
 """Changes of a text as splices, and what a person is shown of them.
 
 The files hold other programs' keys and passwords, so the diff shows what is put in or taken out
-and nothing else: no lines around it, and of a line that is changed in part, only that part.
+and nothing else: no lines around it, and of a line that is changed in part, only that part. What is
+to stay unseen of the change itself, the caller says.
 """
 
 import re
@@ -28,18 +29,30 @@ def spliced(text: str, splices: Sequence[Splice]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def changed_lines(text: str, splices: Sequence[Splice], shown: str = "") -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Veils:
+    """What is shown otherwise than it is written, as splices of the old text and of the new."""
+
+    old: Sequence[Splice] = ()
+    new: Sequence[Splice] = ()
+
+
+def changed_lines(
+    text: str, splices: Sequence[Splice], shown: str = "", veils: Veils | None = None
+) -> tuple[str, ...]:
     """The hunks of a unified diff without context.
 
     shown: text of the file that is shown where it stands beside a change, such as the name of the
     table; all else but brackets and commas is shown as `…`.
+    veils: what is not shown of the change itself.
     """
     lines: list[str] = []
     grown = 0
+    pairs = dict(zip(splices, _shown(text, splices, veils or Veils()), strict=True))
     for group in _by_lines(text, splices):
         first = _line_start(text, group[0].start)
         last = _line_end(text, group[-1].end)
-        old, new = _masked(text, first, last, group, shown)
+        old, new = _masked(text, first, last, [(s, *pairs[s]) for s in group], shown)
         number = text.count("\n", 0, first)
         while old and new and old[0] == new[0]:
             old, new, number = old[1:], new[1:], number + 1
@@ -51,6 +64,30 @@ def changed_lines(text: str, splices: Sequence[Splice], shown: str = "") -> tupl
             lines += [f"-{line}" for line in old] + [f"+{line}" for line in new]
         grown += len(new) - len(old)
     return tuple(lines)
+
+
+def _shown(text: str, splices: Sequence[Splice], veils: Veils) -> list[tuple[str, str]]:
+    """What is shown of each splice: the text that goes and the one that comes."""
+    pairs: list[tuple[str, str]] = []
+    new_text = spliced(text, splices)
+    longer = 0
+    for splice in splices:
+        start = splice.start + longer
+        end = start + len(splice.new)
+        pairs.append(
+            (
+                _veiled(text, splice.start, splice.end, veils.old),
+                _veiled(new_text, start, end, veils.new),
+            )
+        )
+        longer += len(splice.new) - (splice.end - splice.start)
+    return pairs
+
+
+def _veiled(text: str, start: int, end: int, veils: Sequence[Splice]) -> str:
+    inside = [veil for veil in veils if start <= veil.start and veil.end <= end]
+    moved = [Splice(veil.start - start, veil.end - start, veil.new) for veil in inside]
+    return spliced(text[start:end], moved)
 
 
 def _range(before: int, count: int) -> str:
@@ -80,15 +117,15 @@ def _line_end(text: str, at: int) -> int:
 
 
 def _masked(
-    text: str, first: int, last: int, group: Sequence[Splice], shown: str
+    text: str, first: int, last: int, group: Sequence[tuple[Splice, str, str]], shown: str
 ) -> tuple[list[str], list[str]]:
     old: list[str] = []
     new: list[str] = []
     at = first
-    for splice in group:
+    for splice, gone, come in group:
         kept = _mask(text[at : splice.start], shown)
-        old += [kept, text[splice.start : splice.end]]
-        new += [kept, splice.new]
+        old += [kept, gone]
+        new += [kept, come]
         at = splice.end
     kept = _mask(text[at:last], shown)
     return _lines("".join([*old, kept])), _lines("".join([*new, kept]))

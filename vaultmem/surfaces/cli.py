@@ -209,12 +209,17 @@ def _parser() -> "argparse.ArgumentParser":
     )
     connect.add_argument("--all", action="store_true", help="every one that is found")
     connect.add_argument(
-        "--name", default="vaultmem", help="of the server in their files, for a second vault"
+        "--name", help="of the server in their files, for a second vault; else vaultmem"
     )
     connect.add_argument(
         "--print", action="store_true", help="show what to write by hand, and where"
     )
     connect.add_argument("--remove", action="store_true", help="take the server out again")
+    connect.add_argument(
+        "--replace",
+        action="store_true",
+        help="also where that name is another vault's, or not vaultmem's",
+    )
     connect.add_argument("--yes", action="store_true", help="without asking")
     add("status", _status, "show counts, freshness and problems", long=True)
     why = add("why", _why, "tell why a note is, or is not, found", long=True)

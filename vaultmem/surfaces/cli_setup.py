@@ -35,10 +35,14 @@ def setup(
     memory = open_memory(settings, progress=progress)
     try:
         plan = plan_setup(memory, source)
-        if not arguments.yes:
-            write((to_json(plan) if as_json else render_setup_plan(plan)) + "\n")
-            if not agreed(write, as_json=as_json):
-                return 0
+        if not as_json:
+            write(render_setup_plan(plan) + "\n")
+        elif not arguments.yes:
+            write(to_json(plan) + "\n")
+        if not arguments.yes and not agreed(write, as_json=as_json):
+            return 0
+        if not as_json:
+            write("\n")
 
         def say(step: SetupStep) -> None:
             if not as_json:

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 
 def agreed(write: Callable[[str], None], *, as_json: bool) -> bool:
-    """Whether the person at the terminal says yes; without one there, nothing is done.
+    """Whether the person at the terminal says yes; else, and without one there, it says that
+    nothing was done.
 
     write: prints on standard output.
     """
@@ -15,4 +16,7 @@ def agreed(write: Callable[[str], None], *, as_json: bool) -> bool:
         return False
     sys.stderr.write("Do this? [y/N] ")
     sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        return True
+    write("Nothing was done.\n")
+    return False

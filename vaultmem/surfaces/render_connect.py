@@ -34,20 +34,27 @@ _DONE = {
 def render_connections(reply: ConnectionsReply) -> str:
     """How each client stands, and what to type."""
     width = max(len(connection.title) for connection in reply.connections)
+    wide = max(len(connection.state.value) for connection in reply.connections)
     lines = [f"Vault: {reply.vault}"]
     for connection in reply.connections:
         lines.append(
-            f"  {connection.state.value:<15}  {connection.title:<{width}}  {_where(connection)}"
+            f"  {connection.state.value:<{wide}}  {connection.title:<{width}}  {_where(connection)}"
         )
         if connection.detail:
-            lines.append(f"  {'':<15}  ! {connection.detail}")
+            lines.append(f"  {'':<{wide}}  ! {connection.detail}")
     apart = {ConnectionState.NOT_CONNECTED, ConnectionState.COMMAND_MISSING}
     waiting = dict.fromkeys(c.client for c in reply.connections if c.state in apart)
     if waiting:
         lines.append(
             f"`vaultmem connect {' '.join(waiting)}` connects what is found and is not yet."
         )
-    if any(c.state is ConnectionState.CONNECTED for c in reply.connections):
+    connected = {
+        ConnectionState.CONNECTED,
+        ConnectionState.DISABLED,
+        ConnectionState.OVER_HTTP,
+        ConnectionState.COMMAND_MISSING,
+    }
+    if any(c.state in connected for c in reply.connections):
         lines.append("`vaultmem connect --all --remove` takes all of it away again.")
     lines.append("Each shows first what it would change. --print shows what to write by hand.")
     return _joined(lines)
@@ -65,18 +72,23 @@ def render_connection_plan(plan: ConnectionPlan) -> str:
     lines: list[str] = []
     for change in plan.to_do:
         lines += [
-            f"{change.title}: {plan.name} {_WOULD[change.step]} {_led(change)}",
+            f"{change.title}: {_named(change)} {_WOULD[change.step]} {_led(change)}",
             *_diff(change),
         ]
         if change.reason:
             lines.append(f"! {change.reason}")
     lines += _left(plan.changes)
     if any("…" in line for change in plan.to_do for line in change.diff):
-        lines.append("… stands for text of the file that stays as it is and is not shown.")
+        lines.append("… stands for text of the file that is not shown.")
     if any(change.before for change in plan.to_do):
         lines.append(f"What is there now would be copied to {plan.backups} first.")
     lines += [f"! {note}" for note in plan.notes]
     return _joined(lines)
+
+
+def _named(change: PlannedChange) -> str:
+    *others, last = change.names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _led(change: PlannedChange) -> str:
@@ -90,22 +102,22 @@ def _diff(change: PlannedChange) -> Iterable[str]:
     yield from change.diff
 
 
-def render_connection_reply(reply: ConnectionReply) -> str:
-    """What was done, and where the copies are."""
+def render_connection_reply(reply: ConnectionReply, plan: ConnectionPlan) -> str:
+    """What was done, and where the copies are; what the plan that was shown said already is not
+    said again.
+    """
     lines: list[str] = []
     changed = [change for change in reply.changes if change.step in _DONE]
     for change in changed:
         lines.append(f"{change.title} {_DONE[change.step]}: {change.path}")
-        if change.reason:
-            lines.append(f"  {change.reason}")
         if change.backup:
             lines.append(f"  what was there before: {change.backup}")
-    lines += _left(reply.changes)
+    said = {(change.path, change.step) for change in plan.changes}
+    lines += _left([change for change in reply.changes if (change.path, change.step) not in said])
     if changed:
         lines.append("A client that runs notices when it is started again.")
         if reply.wish is Wish.CONNECT:
             lines.append("`vaultmem doctor` checks what was connected.")
-    lines += [f"! {note}" for note in reply.notes]
     return _joined(lines)
 
 
