@@ -208,7 +208,7 @@ def _day(name: str, text: str | None, *, last: bool) -> date | None:
         return None
     day = parse_day(text, last=last)
     if day is None:
-        raise UsageError(f"--{name} is {text!r}; a date such as 2026-05-03 or 2026-05 is needed.")
+        raise UsageError(f"{name} is {text!r}; a date such as 2026-05-03 or 2026-05 is needed.")
     return day
 
 
