@@ -267,7 +267,7 @@ def usage_errors() -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
         ("-k is zero", ("search", "x", "-k", "0"), ("0", "at least 1")),
         ("-k is negative", ("search", "x", "-k", "-4"), ("-4", "at least 1")),
         ("unknown mode", ("search", "x", "--mode", "psychic"), ("psychic", "hybrid")),
-        ("no date", ("search", "x", "--after", "someday"), ("--after", "someday", "2026-05-03")),
+        ("no date", ("search", "x", "--after", "someday"), ("after", "someday", "2026-05-03")),
         ("no such day", ("search", "x", "--before", "2026-02-30"), ("--before", "2026-02-30")),
         ("negative size", ("read", "Home", "--max-tokens", "-5"), ("-5",)),
     ]
