@@ -232,6 +232,7 @@ def test_every_field_of_a_request_is_an_argument_and_required_where_it_must_be(
 ) -> None:
     schema = tool_of(operation).input_schema
     named = {field.name: field for field in fields(operation.request)}
+    named.pop("assistants", None)  # for a person alone: it starts programs
     assert set(schema["properties"]) == set(named)
     sure = {"query", "note", "questions", "fingerprints"}
     assert set(schema.get("required", [])) == sure & set(named)
@@ -1201,3 +1202,9 @@ def test_a_vault_never_indexed_answers_its_first_call(
     result = served.call("search", {"query": "clay 7"}, mode)
     assert result.structured_content is not None
     assert result.structured_content["content"]["hits"][0]["path"] == "n7.md"
+
+
+def test_what_is_for_people_alone_is_no_argument(served: Served) -> None:
+    failed = served.failure("status", {"checks": True, "assistants": True})
+    assert failed["code"] == "usage"
+    assert "assistants" in failed["error"]

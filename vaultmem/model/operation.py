@@ -34,6 +34,7 @@ class About:
     least: int | None = None
     most: int | None = None
     choices: tuple[str, ...] = ()  # of a text, or of each text in a list
+    for_people: bool = False  # nothing that an assistant may ask for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,9 @@ settings stay what they are. A vault that was never indexed is indexed in the ba
 is there so far answers.
 """
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -23,6 +25,8 @@ from vaultmem.service.meaning import open_meaning
 from vaultmem.service.operations.index import IndexRequest, index
 from vaultmem.service.refresh import BUSY, INCOMPLETE, relied_on
 from vaultmem.service.settings import Settings
+
+log = logging.getLogger("vaultmem.dispatch")
 
 if TYPE_CHECKING:
     from vaultmem.service.listening import Listening
@@ -106,11 +110,11 @@ class Dispatcher:
             reply = replace(reply, degraded=(*told, *others))
         return reply
 
-    def question(self, operation: Operation, request: Request) -> str:
+    def question(self, operation: Operation, request: Request, report: Report = to_nobody) -> str:
         """What a person is asked before this is done. Raises what is wrong with the request."""
         assert operation.question is not None
         settings = self._load()
-        with self._lanes[operation.group is Group.CARE].memory(settings, to_nobody) as memory:
+        with self._lanes[operation.group is Group.CARE].memory(settings, report) as memory:
             return operation.question(memory, request)
 
     def warm_up(self) -> None:
@@ -123,13 +127,13 @@ class Dispatcher:
             self._used = self._clock.elapsed()
             settings = self._settings
             at_it = self._warm is not None and self._warm.is_alive()
-            if settings is None or at_it or self._closed.is_set():
+            if settings is None or self._closed.is_set():
                 return
             self._tidy_later()
-            if settings == self._warmed:
-                if self._news and self._embedding is not None:
-                    self._news = False
-                    self._embedding.look()
+            if self._news and self._embedding is not None:
+                self._news = False
+                self._embed(settings)
+            if settings == self._warmed or at_it:
                 return
             self._warm = threading.Thread(
                 target=self._warm_up, args=(settings,), name="warm-up", daemon=True
@@ -157,6 +161,9 @@ class Dispatcher:
     def _embed(self, settings: Settings) -> None:
         """Have passages given their vectors, in a thread."""
         if self._embedding is None or not self._embedding.is_alive():
+            if self._embedding is not None and self._embedding.failure is not None:
+                # (Its message may hold text of a note.)
+                log.error("embedding ended: %s", type(self._embedding.failure).__name__)
             self._embedding = EmbeddingThread(settings, self._clock, _unsaid, self._closed.is_set)
             self._embedding.start()
         self._embedding.use(settings)
@@ -169,6 +176,8 @@ class Dispatcher:
         from vaultmem.service.listening import Listening
 
         if self._listening is not None:
+            if self._listening.vault == settings.vault and self._listening.marks() is not None:
+                return
             self._listening.close()
         listening = self._listening = Listening(settings.vault)
         for lane in self._lanes.values():
@@ -227,6 +236,7 @@ class _Lane:
 
     def __init__(self, clock: Clock) -> None:
         self._usual, self._spare = _Seat(clock), _Seat(clock)
+        self._turn = threading.Condition()
         self._heard: tuple[Path, Callable[[], int | None]] | None = None
 
     def hear(self, vault: Path, marks: Callable[[], int | None]) -> None:
@@ -236,10 +246,7 @@ class _Lane:
     @contextmanager
     def memory(self, settings: Settings, report: Report) -> Iterator[Memory]:
         """The vault, opened by these settings, for this request alone."""
-        seat = self._usual
-        if not seat.lock.acquire(timeout=PATIENCE_SECONDS):
-            seat = self._spare
-            seat.lock.acquire()
+        seat = self._take()
         try:
             memory = seat.opened(settings)
             memory.notices.clear()
@@ -256,24 +263,42 @@ class _Lane:
             finally:
                 memory.progress = Progress()
         finally:
-            seat.lock.release()
+            self._free(seat)
 
     def close(self) -> None:
         """Let go of the vault, unless a request is being answered: then with the process."""
-        for seat in (self._usual, self._spare):
-            if seat.lock.acquire(blocking=False):
-                try:
-                    seat.let_go()
-                finally:
-                    seat.lock.release()
+        with self._turn:
+            idle = [seat for seat in (self._usual, self._spare) if not seat.taken]
+            for seat in idle:
+                seat.taken = True
+        for seat in idle:
+            seat.let_go()
+            self._free(seat)
+
+    def _take(self) -> "_Seat":
+        """The usual seat; after a while the spare one, if that is free sooner."""
+        patient_until = time.monotonic() + PATIENCE_SECONDS
+        with self._turn:
+            while True:
+                left = patient_until - time.monotonic()
+                free = [seat for seat in (self._usual, self._spare) if not seat.taken]
+                if free and (free[0] is self._usual or left <= 0):
+                    free[0].taken = True
+                    return free[0]
+                self._turn.wait(left if left > 0 else None)
+
+    def _free(self, seat: "_Seat") -> None:
+        with self._turn:
+            seat.taken = False
+            self._turn.notify_all()
 
 
 class _Seat:
-    """An opened vault with its connection and its model, for who holds the lock."""
+    """An opened vault with its connection and its model, for who has taken it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.lock = threading.Lock()
+        self.taken = False
         self._memory: Memory | None = None
 
     def opened(self, settings: Settings) -> Memory:

@@ -313,7 +313,7 @@ def _server(memory: Memory) -> Iterator[Check]:
 def _clients(memory: Memory) -> Iterator[Check]:
     """Each assistant that is installed, whether it knows this vault, and whether that works."""
     from vaultmem.service.connecting import ConnectionState, configured
-    from vaultmem.service.own_server import DEFAULT_NAME
+    from vaultmem.service.own_server import DEFAULT_NAME, starts_directly
     from vaultmem.service.server_check import client_environment, try_server
 
     started: dict[str, str] = {}  # entry -> why it does not work
@@ -330,7 +330,8 @@ def _clients(memory: Memory) -> Iterator[Check]:
         # to be done about the other states, their detail says.
         ok = state not in (ConnectionState.COMMAND_MISSING, ConnectionState.UNREADABLE)
         detail = f"{connection.title}, {connection.path}: {state.value}"
-        if state is ConnectionState.CONNECTED and entry is not None:
+        # (Only what is certain to be vaultmem is started: a file may name anything.)
+        if state is ConnectionState.CONNECTED and entry is not None and starts_directly(entry):
             key = repr(entry)
             if key not in started:
                 started[key] = try_server(entry, client_environment()).problem

@@ -40,8 +40,8 @@ def find_note(lookup: Lookup, given: str, vault: Path) -> tuple[FoundNote, str]:
     """
     given = given.encode("utf-8", "replace").decode()
     exact = lookup.note_at(given)
-    if exact is None and (link := _WIKILINK.fullmatch(given)):
-        given = link[1]  # as it stands in the text of a note
+    if exact is None and (link := linked_name(given)):
+        given = link
         exact = lookup.note_at(given)
     if exact is not None:
         return exact, ""  # also where it is spelt as no path should be
@@ -62,6 +62,12 @@ def find_note(lookup: Lookup, given: str, vault: Path) -> tuple[FoundNote, str]:
         return found, mark + subpath
     refuse_unfit(name or given, vault)
     raise NoteNotFound(_not_found(lookup, name or given))
+
+
+def linked_name(given: str) -> str:
+    """What a wikilink names, as it stands in the text of a note; "" for what is none."""
+    link = _WIKILINK.fullmatch(given)
+    return link[1] if link else ""
 
 
 def _match(lookup: Lookup, given: str) -> FoundNote | None:

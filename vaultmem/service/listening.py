@@ -18,6 +18,7 @@ class Listening:
 
     def __init__(self, vault: Path) -> None:
         """Begin to listen, where all changes can be heard as soon as they are made."""
+        self.vault = vault
         self._marks: ChangeMarks | None = None
         if not others_unheard(vault):
             with suppress(OSError):  # then each answer looks for itself

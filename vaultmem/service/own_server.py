@@ -127,12 +127,31 @@ def own_address(server: PresentServer) -> str:
 
 def served_vault(entry: ServerEntry) -> str:
     """The folder that the entry names as the vault, as it names it; "" for none."""
+    served = entry.env.get("VAULTMEM_VAULT", "")
     for number, part in enumerate(entry.args):
         if part == "--vault" and number + 1 < len(entry.args):
-            return entry.args[number + 1]
+            served = entry.args[number + 1]  # the last one counts
         if part.startswith("--vault="):
-            return part.removeprefix("--vault=")
-    return entry.env.get("VAULTMEM_VAULT", "")
+            served = part.removeprefix("--vault=")
+    return served
+
+
+def starts_directly(entry: ServerEntry) -> bool:
+    """Whether it is certain that it starts vaultmem, and nothing else before.
+
+    The program by its absolute path, or a Python by its own, which is told to run the module and
+    nothing but how.
+    """
+    if not os.path.isabs(entry.command) or "mcp" not in entry.args:
+        return False
+    if is_program(entry.command):
+        return True
+    flags, module = 0, entry.args
+    while flags < len(module) and re.fullmatch("-[IPEsSuBqO]+", module[flags]):
+        flags += 1
+    isolated = any("P" in flag or "I" in flag for flag in module[:flags])
+    python = _PYTHON.fullmatch(program_name(entry.command)) is not None
+    return python and isolated and tuple(module[flags : flags + 2]) == ("-m", "vaultmem")
 
 
 def serves(entry: ServerEntry, vault: Path) -> bool:

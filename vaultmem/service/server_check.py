@@ -2,7 +2,10 @@
 
 import json
 import os
+import queue
+import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -71,46 +74,70 @@ def try_server(entry: ServerEntry, environment: Mapping[str, str] | None = None)
             text=True,
             encoding="utf-8",
             errors="replace",
+            start_new_session=True,
         )
     except OSError as error:
         return _unseen(f"{entry.command} cannot be started: {error.strerror}.")
-    too_slow = threading.Timer(_LONGEST_SECONDS, server.kill)
-    too_slow.start()
-    heard = _Heard(server.stderr)
+    said, heard = _Lines(server.stdout), _Lines(server.stderr)
     try:
-        return _spoken_to(server, began, heard)
+        return _spoken_to(server, began, said, heard)
     finally:
-        too_slow.cancel()
-        server.kill()
-        server.wait()
-        heard.join()
-        for pipe in (server.stdin, server.stdout, server.stderr):
-            if pipe is not None:
-                pipe.close()
+        _end(server)
+        for lines in (said, heard):
+            lines.close()
 
 
-class _Heard(threading.Thread):
-    """Reads what the server says on standard error, which would else fill up and stop it."""
+def _end(server: "subprocess.Popen[str]") -> None:
+    """End the server, and what it started where the system can tell."""
+    assert server.stdin is not None
+    with suppress(OSError):
+        server.stdin.close()
+    if sys.platform != "win32":
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(server.pid, signal.SIGKILL)
+    server.kill()
+    server.wait()
+
+
+class _Lines(threading.Thread):
+    """Reads what the server writes, which would else fill up and stop it."""
 
     def __init__(self, pipe: IO[str] | None) -> None:
-        super().__init__(name="standard error", daemon=True)
+        super().__init__(daemon=True)
         self._pipe = pipe
-        self.text = ""  # its end
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.end = ""  # the last of it
         self.start()
 
     def run(self) -> None:
-        for line in self._pipe or ():
-            self.text = (self.text + line)[-_MOST_SAID:]
+        with suppress(OSError, ValueError):
+            for line in self._pipe or ():
+                self.end = (self.end + line)[-_MOST_SAID:]
+                self._lines.put(line)
+        self._lines.put(None)
+
+    def next(self, seconds: float) -> str | None:
+        """The next line; None where there is none, or not in time."""
+        try:
+            return self._lines.get(timeout=max(0.0, seconds))
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        self.join(1.0)
+        if self._pipe is not None and not self.is_alive():
+            self._pipe.close()  # (else somebody unknown still writes to it)
 
 
-def _spoken_to(server: "subprocess.Popen[str]", began: float, heard: _Heard) -> ServerSeen:
+def _spoken_to(
+    server: "subprocess.Popen[str]", began: float, said: _Lines, heard: _Lines
+) -> ServerSeen:
     assert server.stdin is not None
-    assert server.stdout is not None
     with suppress(OSError):  # it has ended already; what it said tells why
         server.stdin.write("".join(json.dumps(request) + "\n" for request in _REQUESTS))
         server.stdin.flush()
     greeted = 0.0
-    for line in server.stdout:
+    while (line := said.next(began + _LONGEST_SECONDS - time.perf_counter())) is not None:
         message = _message(line)
         if message is None:
             return _unseen("It writes something other than messages to its standard output.")
@@ -124,10 +151,11 @@ def _spoken_to(server: "subprocess.Popen[str]", began: float, heard: _Heard) -> 
             listed = [tool for tool in tools if isinstance(tool, dict)]
             names = tuple(str(tool.get("name")) for tool in listed)
             return ServerSeen("", round(greeted, 3), names, sum(map(schema_tokens, listed)))
-    server.kill()
-    heard.join()
-    said = " ".join(heard.text.split())
-    return _unseen(f"It ended without an answer. {said}".strip())
+    if server.poll() is None and said.is_alive():
+        return _unseen(f"It did not answer within {_LONGEST_SECONDS:.0f} s.")
+    heard.join(1.0)
+    why = " ".join(heard.end.split())
+    return _unseen(f"It ended without an answer. {why}".strip())
 
 
 def _message(line: str) -> dict[str, Any] | None:

@@ -76,12 +76,15 @@ def _arguments(old: Mapping[str, object], entry: ServerEntry) -> list[object]:
         return list(entry.args)
     verb = len(args) - 1 - args[::-1].index(entry.args[-1])
     own = _options(args[_runner_end(str(old["command"]), args[:verb]) : verb], entry)
-    return [*entry.args[:-1], *own, *args[verb:]]
+    # Options behind the verb count as those ahead of it do, and the last of two wins. Over HTTP it
+    # would not speak to who starts it.
+    behind = [part for part in _options(args[verb + 1 :], entry, "--port") if part != "--http"]
+    return [*entry.args[:-1], *own, entry.args[-1], *behind]
 
 
-def _options(parts: list[object], entry: ServerEntry) -> list[object]:
-    """The options that the entry does not set itself."""
-    settles = {"--vault", *(part for part in entry.args if part.startswith("--"))}
+def _options(parts: list[object], entry: ServerEntry, *more: str) -> list[object]:
+    """The options that the entry does not set itself, and none of the others that take a value."""
+    settles = {"--vault", *more, *(part for part in entry.args if part.startswith("--"))}
     own: list[object] = []
     at = 0
     while at < len(parts):

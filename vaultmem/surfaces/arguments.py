@@ -14,19 +14,27 @@ from vaultmem.surfaces.schema import about_of
 _MAX_DIGITS = 18
 
 
-def read_request(operation: Operation, arguments: Mapping[str, Any]) -> Request:
+def read_request(
+    operation: Operation, arguments: Mapping[str, Any], *, for_people: bool = True
+) -> Request:
     """The operation's request.
+
+    for_people: with the arguments that an assistant may not give.
 
     Models write numbers as texts and a list of one as a text: these are taken for what they mean.
     Raises UsageError for an argument that there is not, that is missing, or of another kind.
     """
-    known = {field.name: field for field in fields(operation.request)}
+    hints = get_type_hints(operation.request, include_extras=True)
+    known = {
+        field.name: field
+        for field in fields(operation.request)
+        if for_people or not ((about := about_of(hints[field.name])) and about.for_people)
+    }
     for name in arguments:
         if name not in known:
             raise UsageError(
                 f"{operation.name} has no argument {name[:80]!r}; it has {', '.join(known)}."
             )
-    hints = get_type_hints(operation.request, include_extras=True)
     given: dict[str, Any] = {}
     for name, field in known.items():
         value = arguments.get(name)

@@ -7,10 +7,10 @@ whoever imports this module, which only `vaultmem mcp` does: it takes a second o
 import logging
 import re
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import unquote
 
 import anyio
@@ -64,6 +64,7 @@ MOST_MESSAGE_CHARS = 3_000
 PROGRESS_SECONDS = 0.25
 
 Context = ServerRequestContext[Any, Any]
+Done = TypeVar("Done")
 
 log = logging.getLogger("vaultmem.mcp")
 
@@ -74,7 +75,7 @@ class Runner(Protocol):
     def run(self, operation: Operation, request: Request, report: Report) -> Reply:
         """The operation's reply; raises VaultmemError for what is foreseen."""
 
-    def question(self, operation: Operation, request: Request) -> str:
+    def question(self, operation: Operation, request: Request, report: Report) -> str:
         """What a person is asked before it is done."""
 
     def warm_up(self) -> None:
@@ -105,7 +106,7 @@ def tool_of(operation: Operation) -> Tool:
     return Tool(
         name=operation.name,
         description=operation.summary,
-        input_schema=request_schema(operation.request),
+        input_schema=request_schema(operation.request, for_people=False),
         output_schema=fenced_schema(reply_schema(operation.reply)),
         annotations=ToolAnnotations(
             read_only_hint=harmless,
@@ -117,10 +118,10 @@ def tool_of(operation: Operation) -> Tool:
 
 
 @dataclass(slots=True)
-class _Outcome:
-    """How a call in a thread ended."""
+class _Outcome(Generic[Done]):
+    """How work in a thread ended."""
 
-    reply: Reply | None = None
+    value: Done | None = None
     failure: Exception | None = None
 
 
@@ -145,7 +146,7 @@ class _Served:
     ) -> CallToolResult | InputRequiredResult:
         try:
             operation = self._operation(params.name)
-            request = read_request(operation, params.arguments or {})
+            request = read_request(operation, params.arguments or {}, for_people=False)
             if operation.changes is Changes.STATE:
                 asked = await self._agreement(ctx, params, operation, request)
                 if asked is not None:
@@ -181,11 +182,11 @@ class _Served:
                 "They can do it on the command line: `vaultmem --help`.",
                 "refused",
             )
-        told = await run_sync(
-            self._runner.question, operation, request, limiter=self._threads[operation.group]
+        told = await self._aside(
+            ctx, operation, lambda report: self._runner.question(operation, request, report)
         )
         question = ElicitRequestFormParams(
-            message=_bounded(visible(f"vaultmem, {operation.name}: {told}")),
+            message=visible(f"vaultmem, {operation.name}: {told}"),
             requested_schema={
                 "type": "object",
                 "properties": {AGREE: {"type": "boolean", "title": "Yes, do it"}},
@@ -193,7 +194,8 @@ class _Served:
             },
         )
         # An answer is one to what was asked, and to nothing else.
-        asked = sha256(question.message.encode("utf-8", "replace")).hexdigest()
+        what = f"{operation.name} {request!r} {question.message}"
+        asked = sha256(what.encode("utf-8", "replace")).hexdigest()
         if ctx.session.can_send_request:
             try:
                 answer = await ctx.session.elicit_form(
@@ -215,8 +217,16 @@ class _Served:
         )
 
     async def _run(self, ctx: Context, operation: Operation, request: Request) -> Reply:
-        """The operation in a thread of its own, with progress for who asks for that."""
-        outcome, progress = _Outcome(), _Progress()
+        """The operation's reply."""
+        return await self._aside(
+            ctx, operation, lambda report: self._runner.run(operation, request, report)
+        )
+
+    async def _aside(
+        self, ctx: Context, operation: Operation, work: Callable[[Report], Done]
+    ) -> Done:
+        """What comes of it in a thread of its own, with progress for who asks for that."""
+        outcome, progress = _Outcome[Done](), _Progress()
         gone = False
 
         def report(stage: str, done: int, total: int) -> None:
@@ -226,7 +236,7 @@ class _Served:
 
         def run() -> None:
             try:
-                outcome.reply = self._runner.run(operation, request, report)
+                outcome.value = work(report)
             except KeyboardInterrupt:
                 return
             except Exception as error:  # noqa: BLE001 - raised where it is waited for
@@ -241,8 +251,8 @@ class _Served:
             gone = True
         if outcome.failure is not None:
             raise outcome.failure
-        assert outcome.reply is not None
-        return outcome.reply
+        assert outcome.value is not None
+        return outcome.value
 
     async def list_resources(
         self, _: Context, __: PaginatedRequestParams | None
@@ -274,9 +284,8 @@ class _Served:
             )
         read = self._operation("read")
         try:
-            request = read.request(  # type: ignore[call-arg]
-                note=_path(uri.removeprefix(NOTE_URI)), max_tokens=MOST_REPLY_TOKENS
-            )
+            path = _path(uri.removeprefix(NOTE_URI))
+            request = read.request(note=path, max_tokens=MOST_REPLY_TOKENS)  # type: ignore[call-arg]
             reply: Any = await self._run(ctx, read, request)
         except VaultmemError as error:
             absent = isinstance(error, NoteNotFound | NoteAmbiguous | Refused)
@@ -287,9 +296,12 @@ class _Served:
         except Exception as error:  # noqa: BLE001 - logged, and told as what it is
             log_fault("resources/read", error)
             raise MCPError(INTERNAL_ERROR, _fault(error), {"uri": uri[:200]}) from None
+        finally:
+            self._runner.warm_up()
         text = reply.text
         if reply.truncated:
-            text += f"\n[{reply.omitted[0]}; {read.name} gives them with the cursor {reply.next}]"
+            how = f"{read.name} gives them with note {path} and cursor {reply.next}"
+            text += f"\n[{reply.omitted[0]}; {how}]"
         text = fenced_text(text)
         return ReadResourceResult(
             contents=[TextResourceContents(uri=uri, text=text, mime_type="text/markdown")]

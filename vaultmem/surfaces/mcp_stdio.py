@@ -150,6 +150,8 @@ async def _serve(server: "Server[Any]", wire: Wire) -> None:
                 if isinstance(message, JSONRPCRequest):
                     asked.add(message.id)
                     answered.set()
+                if isinstance(message, JSONRPCNotification):
+                    asked.discard(_cancelled(message))  # whoever asked was cancelled itself
                 if isinstance(message, JSONRPCResponse | JSONRPCError):
                     if unanswered[message.id] > 1:
                         unanswered[message.id] -= 1

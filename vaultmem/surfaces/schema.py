@@ -17,14 +17,19 @@ Schema = dict[str, Any]
 _SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
-def request_schema(kind: type[Request]) -> Schema:
-    """What arguments there are; the frozen dataclass's fields with what `About` says of them."""
+def request_schema(kind: type[Request], *, for_people: bool = True) -> Schema:
+    """What arguments there are; the frozen dataclass's fields with what `About` says of them.
+
+    for_people: with those that an assistant may not give.
+    """
     hints = get_type_hints(kind, include_extras=True)
     properties: dict[str, Schema] = {}
     required: list[str] = []
     for field in sorted(fields(kind), key=lambda field: bool(field.kw_only)):
         hint = hints[field.name]
         about = about_of(hint)
+        if about is not None and about.for_people and not for_people:
+            continue
         schema = _of(_bare(hint))
         if about is not None:
             bounded: Schema = schema

@@ -6,6 +6,8 @@ is what other systems report; there is nothing of this kind there.
 """
 
 import ctypes
+import errno
+import itertools
 import os
 import struct
 import sys
@@ -30,6 +32,8 @@ _MASK = sum(_WANTED)
 _ISDIR, _UNMOUNT, _OVERFLOW = 0x40000000, 0x2000, 0x4000
 _FOLDERS = _ISDIR | _UNMOUNT | _OVERFLOW | _DELETE_SELF | _MOVE_SELF
 _EVENT = struct.Struct("iIII")
+# No number is given twice in a process: who compares two may have them of different listeners.
+_COUNTS = itertools.count(1)
 # Obsidian writes these at every click; no note and no setting is in them.
 _IDLE_FILES = (b"workspace.json", b"workspace-mobile.json")
 
@@ -44,7 +48,7 @@ class ChangeMarks:
         self._folder = os.fsencode(folder)
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._counting = threading.Lock()
-        self._count = 0
+        self._count = next(_COUNTS)
         self._queue = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._queue < 0:
             raise OSError(ctypes.get_errno(), "the system reports no changes")
@@ -65,7 +69,8 @@ class ChangeMarks:
                     for mask, name in _events(data):
                         changed = changed or name not in _IDLE_FILES
                         folders = folders or bool(mask & _FOLDERS)
-            self._count += changed
+            if changed:
+                self._count = next(_COUNTS)
             if folders:
                 try:
                     self._watch_folders()
@@ -86,24 +91,31 @@ class ChangeMarks:
 
     def _watch_folders(self) -> None:
         """Watch each folder; a folder that is watched already stays so."""
+        waiting = [(self._folder, 0)]
+        while waiting:
+            folder, depth = waiting.pop()
+            try:
+                self._watch(folder)  # before it is listed: what comes between is heard of
+                with os.scandir(folder) as entries:
+                    below = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+            except FileNotFoundError:
+                if folder == self._folder:
+                    raise
+                continue
+            if depth and os.path.basename(folder).startswith(b"."):
+                continue  # settings lie in such a folder, and never further down
+            waiting += [
+                (os.path.join(folder, name), depth + 1)
+                for name in below
+                if not depth or not name.startswith(b".")
+            ]
 
-        def unlisted(error: OSError) -> None:
-            if not isinstance(error, FileNotFoundError) or error.filename == self._folder:
-                raise error
-
-        hidden: list[bytes] = []
-        for folder, below, _ in os.walk(self._folder, onerror=unlisted):
-            if folder == self._folder:
-                hidden = [name for name in below if name.startswith(b".")]
-            elif os.path.dirname(folder) == self._folder and os.path.basename(folder) in hidden:
-                below.clear()  # settings lie in such a folder, and never further down
-            else:
-                below[:] = [name for name in below if not name.startswith(b".")]
-            if self._libc.inotify_add_watch(self._queue, folder, _MASK) < 0:
-                number = ctypes.get_errno()
-                error = OSError(number, "the system watches no more folders", folder)
-                if folder == self._folder or not isinstance(error, FileNotFoundError):
-                    raise error
+    def _watch(self, folder: bytes) -> None:
+        if self._libc.inotify_add_watch(self._queue, folder, _MASK) >= 0:
+            return
+        number = ctypes.get_errno()
+        if number not in (errno.ENOTDIR, errno.ELOOP):  # it was replaced just now
+            raise OSError(number, "the system watches no more folders", folder)
 
 
 def _events(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -16,7 +16,7 @@ from vaultmem.security.hidden import shown
 from vaultmem.service.application import Memory
 from vaultmem.service.budget import fitted
 from vaultmem.service.embedders import answering_space
-from vaultmem.service.find_note import find_note, refuse_traversal, refuse_unfit
+from vaultmem.service.find_note import find_note, linked_name, refuse_traversal, refuse_unfit
 from vaultmem.service.indexing import look
 from vaultmem.service.mending import mended
 from vaultmem.vault.paths import is_hidden, is_searched, vault_path
@@ -58,6 +58,8 @@ def inspect(memory: Memory, request: InspectRequest) -> InspectReply:
     Raises NoteAmbiguous and Refused; a note that is not there is an answer, not an error.
     """
     snapshot = look(memory)
+    if request.note not in snapshot.notes and (named := linked_name(request.note)):
+        request = replace(request, note=named)
     there = request.note in snapshot.notes  # also where it is spelt as no path should be
     if not there:
         refuse_traversal(request.note)

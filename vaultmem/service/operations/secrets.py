@@ -15,8 +15,9 @@ from vaultmem.service.mending import mended
 from vaultmem.service.operations.index import IndexRequest, index
 from vaultmem.service.refresh import make_ready
 
-# Findings that a person is shown before they agree; nobody reads more.
+# Findings that a person is asked about at once, and characters: nobody reads more.
 MOST_ASKED = 20
+MOST_ASKED_CHARS = 2_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,11 @@ def allow_question(memory: Memory, request: AllowRequest) -> str:
         for secret in found
         if secret.fingerprint in wanted
     ]
-    more = f"\nand {len(places) - MOST_ASKED:,} more" if len(places) > MOST_ASKED else ""
-    listed = "\n".join(places[:MOST_ASKED]) + more
+    listed = "\n".join(places)
+    if len(places) > MOST_ASKED or len(listed) > MOST_ASKED_CHARS:
+        raise UsageError(
+            f"These are {len(places):,} findings, more than a person reads at once. Ask for fewer."
+        )
     if request.revoke:
         return f"Keep these from assistants and from search again?\n{listed}"
     return (

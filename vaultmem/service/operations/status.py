@@ -33,7 +33,8 @@ class StatusRequest(Request):
     checks: Annotated[bool, About("Run the health checks too.")] = False
     settings: Annotated[bool, About("List every setting with its source.")] = False
     assistants: Annotated[
-        bool, About("With checks: start the MCP server, and look at each assistant's file.")
+        bool,
+        About("With checks: start the MCP server, look at assistants' files.", for_people=True),
     ] = False
 
 
