@@ -37,7 +37,7 @@ from vaultmem.service.connecting import (
     connections,
     plan_connection,
 )
-from vaultmem.service.own_server import is_own, own_server, served_vault
+from vaultmem.service.own_server import is_own, own_server, served_vault, starts_directly
 from vaultmem.service.server_entry import ServerEntry
 from vaultmem.service.setting_up import find_settings_anyhow
 from vaultmem.service.settings import Settings, load_settings
@@ -1039,3 +1039,30 @@ def test_the_command_of_a_client_does_the_same(desk: Desk) -> None:
     (claude_there,) = snippets(settings, [client_named("claude-code")], computer=windows).snippets
     # Another option stands between the variables and the name, which would be taken for one.
     assert "--env VAULTMEM_EMBEDDER_NAME=none --scope user vaultmem -- " in claude_there.command
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "certain"),
+    [
+        ("/opt/bin/vaultmem", ["--vault", "/n", "mcp"], True),
+        ("/usr/bin/python3", ["-P", "-m", "vaultmem", "mcp"], True),
+        ("/usr/bin/python3", ["-I", "-u", "-m", "vaultmem", "--vault", "/n", "mcp"], True),
+        ("vaultmem", ["mcp"], False),
+        ("./vaultmem", ["mcp"], False),
+        ("/opt/bin/vaultmem", ["index"], False),
+        ("/usr/bin/python3", ["-m", "vaultmem", "mcp"], False),
+        ("/usr/bin/python3", ["-P", "-c", "evil", "-m", "vaultmem", "mcp"], False),
+        ("/usr/bin/python3", ["-P", "evil.py", "-m", "vaultmem", "mcp"], False),
+        ("/usr/bin/uvx", ["--with", "vaultmem", "evil", "mcp"], False),
+        ("/usr/bin/docker", ["run", "vaultmem", "mcp"], False),
+    ],
+)
+def test_only_what_is_certain_to_be_vaultmem_is_started_to_check_it(
+    command: str, args: list[str], certain: bool
+) -> None:
+    assert starts_directly(ServerEntry(command, tuple(args))) is certain
+
+
+def test_the_last_vault_that_an_entry_names_is_the_one_it_serves() -> None:
+    entry = ServerEntry("vaultmem", ("--vault", "/a", "mcp", "--vault", "/b"))
+    assert served_vault(entry) == "/b"

@@ -601,3 +601,31 @@ def open_files(folder: Path) -> list[str]:
         with suppress(OSError):
             links.append(str(entry.readlink()))
     return [link for link in links if link.startswith(str(folder))]
+
+
+def test_whoever_waits_takes_the_seat_that_is_free_first(served: Served) -> None:
+    for name, text in FEW.items():
+        (served.vault / name).write_text(text)
+    dispatcher = served.dispatcher()
+    search(dispatcher)
+    begun = [threading.Event(), threading.Event()]
+    gates = [threading.Event(), threading.Event()]
+
+    def slow(number: int) -> Operation:
+        def hang(memory: Any, request: Request) -> Reply:
+            begun[number].set()
+            assert gates[number].wait(DEADLINE_SECONDS)
+            return BY_NAME["status"].run(memory, StatusRequest())  # type: ignore[no-any-return]
+
+        return replace(BY_NAME["status"], run=hang)
+
+    first = Aside(lambda: dispatcher.run(slow(0), StatusRequest()))
+    assert begun[0].wait(DEADLINE_SECONDS)
+    second = Aside(lambda: dispatcher.run(slow(1), StatusRequest()))
+    assert begun[1].wait(DEADLINE_SECONDS), "it takes the spare seat"
+    third = Aside(lambda: search(dispatcher))
+    gates[0].set()  # the usual seat is free, the spare one is not
+    assert paths(third.value()) == set(FEW)
+    gates[1].set()
+    assert first.value() is not None
+    assert second.value() is not None

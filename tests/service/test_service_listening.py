@@ -190,3 +190,30 @@ def test_what_obsidian_writes_at_every_click_is_no_change(tmp_path: Path) -> Non
     (hidden / "app.json").write_text("{}")
     assert heard.marks() != before
     heard.close()
+
+
+def test_no_number_is_given_twice(tmp_path: Path) -> None:
+    first = Listening(tmp_path)
+    numbers = [first.marks()]
+    (tmp_path / "a.md").write_text("a")
+    numbers.append(first.marks())
+    first.close()
+    second = Listening(tmp_path)
+    numbers.append(second.marks())
+    (tmp_path / "b.md").write_text("b")
+    numbers.append(second.marks())
+    second.close()
+    assert None not in numbers
+    assert len(set(numbers)) == 4
+
+
+def test_changed_settings_do_not_hide_a_note(served: Served) -> None:
+    warm(served)
+    (served.vault / ".vaultmem").mkdir()
+    (served.vault / ".vaultmem" / "config.toml").write_text("[search]\nlimit = 5\n")
+    served.find("clay")
+    served.dispatcher.warm_up()
+    for number in range(20):
+        (served.vault / f"new{number}.md").write_text(f"seger{number}")
+        assert served.find(f"seger{number}") == [f"new{number}.md"]
+        served.dispatcher.warm_up()

@@ -41,9 +41,9 @@ def test_what_runs_takes_the_request_and_gives_the_reply(operation: Operation) -
     hints = typing.get_type_hints(operation.run)
     assert hints["request"] is operation.request
     assert hints["return"] is operation.reply
-    assert operation.changes is (
-        Changes.STATE if operation.name == "allow_secret" else Changes.NOTHING
-    )
+    changing = {"allow_secret": Changes.STATE, "index": Changes.INDEX}
+    assert operation.changes is changing.get(operation.name, Changes.NOTHING)
+    assert (operation.question is not None) is (operation.changes is Changes.STATE)
 
 
 def test_every_error_has_an_exit_code_a_status_and_a_code_of_its_own() -> None:

@@ -2,10 +2,12 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from vaultmem.service import server_check
 from vaultmem.service.application import open_memory
 from vaultmem.service.clients import Computer
 from vaultmem.service.doctor import run_checks
@@ -125,3 +127,25 @@ def test_a_client_does_not_see_the_variables_of_a_shell(monkeypatch: pytest.Monk
     monkeypatch.setenv("VAULTMEM_VAULT", "/somewhere")
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
     assert {"VAULTMEM_VAULT", "PYTHONPATH"} & set(client_environment()) == set()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a script of the shell")
+def test_a_wrapper_that_stays_does_not_keep_the_check(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("clay")
+    wrapper = tmp_path / "vaultmem"
+    place = f"--vault '{tmp_path}' --cache-dir '{tmp_path}/cache'"
+    wrapper.write_text(f"#!/bin/sh\n'{sys.executable}' -P -m vaultmem {place} mcp\nsleep 60\n")
+    wrapper.chmod(0o755)
+    began = time.monotonic()
+    seen = try_server(ServerEntry(str(wrapper), ()))
+    assert seen.problem == ""
+    assert "search" in seen.tools
+    assert time.monotonic() - began < 25
+
+
+def test_a_server_that_says_nothing_is_not_waited_for_longer_than_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_check, "_LONGEST_SECONDS", 0.5)
+    code = "import time\nwhile True: time.sleep(60)"
+    assert "did not answer" in try_server(script(tmp_path, code)).problem

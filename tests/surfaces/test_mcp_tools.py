@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from hashlib import sha256
 from pathlib import Path
 from shutil import copytree
 from typing import Annotated, Any
@@ -1208,3 +1209,19 @@ def test_what_is_for_people_alone_is_no_argument(served: Served) -> None:
     failed = served.failure("status", {"checks": True, "assistants": True})
     assert failed["code"] == "usage"
     assert "assistants" in failed["error"]
+
+
+def test_a_person_is_asked_about_no_more_than_they_read(serve: Callable[..., Served]) -> None:
+    tokens = ["ghp_" + sha256(str(number).encode()).hexdigest()[:36] for number in range(30)]
+    served = serve({f"n{n}.md": f"token {token}\n" for n, token in enumerate(tokens)})
+    found = [secret["fingerprint"] for secret in served.content("secrets")["secrets"]]
+    assert len(found) > 20
+    asked: list[str] = []
+
+    async def use(client: Client) -> CallToolResult:
+        return await client.call_tool("allow_secret", {"fingerprints": found})
+
+    result = served.ask(use, elicitation_callback=answering(ElicitResult(action="accept"), asked))
+    assert result.is_error
+    assert "Ask for fewer" in text_of(result)
+    assert asked == []

@@ -37,7 +37,7 @@ def mended(run: Callable[[Memory, Request], Reply]) -> Callable[[Memory, Request
     """An operation that starts over without the sidecar when that turns out to be damaged.
 
     What fails the second time fails: it is not the sidecar's doing, or the disk is broken. The
-    person is told, in the reply's `degraded`.
+    person is told, in the reply's `degraded` where it has one, else in `Memory.notices`.
     """
 
     @wraps(run)
@@ -130,7 +130,7 @@ def _throw_away(memory: Memory) -> bool:
 
 
 def _with_notices(reply: Reply, notices: list[str]) -> Reply:
-    if not notices:
+    if not notices or not hasattr(reply, "degraded"):
         return reply
     answer: Any = reply
     told: Reply = replace(answer, degraded=(*dict.fromkeys(notices), *answer.degraded))
