@@ -1066,3 +1066,12 @@ def test_only_what_is_certain_to_be_vaultmem_is_started_to_check_it(
 def test_the_last_vault_that_an_entry_names_is_the_one_it_serves() -> None:
     entry = ServerEntry("vaultmem", ("--vault", "/a", "mcp", "--vault", "/b"))
     assert served_vault(entry) == "/b"
+
+
+def test_a_program_whose_folder_cannot_be_looked_at_is_no_fault(tmp_path: Path) -> None:
+    settings = load_settings(tmp_path, tmp_path / "cache", environment={})
+    python = f"/{'a' * 300}/python3"
+    computer = Computer(tmp_path, {}, "linux", python, "vaultmem")
+    entry = own_server(settings, computer).entry
+    assert entry.command == python
+    assert entry.args[:3] == ("-P", "-m", "vaultmem")

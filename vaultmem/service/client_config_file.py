@@ -119,7 +119,7 @@ def check_writable(file: ConfigFile) -> None:
     A file can be replaced although it is read-only, so that is asked about.
     """
     folder = file.target.parent
-    if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
+    if os.path.isdir(folder) and not os.access(folder, os.W_OK | os.X_OK):
         raise Refused(f"Its folder {folder} cannot be written.")
     if file.content is None:
         return

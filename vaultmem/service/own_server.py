@@ -169,10 +169,10 @@ def _program(computer: Computer) -> tuple[str, list[str]]:
         folder = Path(os.path.abspath(computer.python)).parent
         for place in (folder, folder / "Scripts"):  # Windows keeps scripts apart from Python
             script = place / f"vaultmem{suffix}"
-            if script.is_file():
+            if os.path.isfile(script):  # (False too where it may not be looked at)
                 return str(script), []
     called = Path(os.path.abspath(computer.program))
-    if is_program(called.name) and called.is_file():
+    if is_program(called.name) and os.path.isfile(called):
         return str(called), []
     if not computer.python:
         raise UsageError(
