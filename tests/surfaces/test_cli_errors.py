@@ -268,7 +268,7 @@ def usage_errors() -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
         ("-k is negative", ("search", "x", "-k", "-4"), ("-4", "at least 1")),
         ("unknown mode", ("search", "x", "--mode", "psychic"), ("psychic", "hybrid")),
         ("no date", ("search", "x", "--after", "someday"), ("after", "someday", "2026-05-03")),
-        ("no such day", ("search", "x", "--before", "2026-02-30"), ("--before", "2026-02-30")),
+        ("no such day", ("search", "x", "--before", "2026-02-30"), ("before", "2026-02-30")),
         ("negative size", ("read", "Home", "--max-tokens", "-5"), ("-5",)),
     ]
 

@@ -305,6 +305,9 @@ class Watcher:
             settings_changed = self._settings_marked.take(now) is not None
         if settings_changed:
             self._read_settings()
+            # They may be what they were, and have been others for a moment: in that an answer by
+            # another process may have taken notes out.
+            self._everything("settings")
         self._take_requests(now)
         if self._looked_at_all and now >= self._next_look():
             self._read_settings()
