@@ -150,6 +150,25 @@ def test_lost_events_make_it_look_at_everything(
         assert batches(followed) == ["start", "events"]
 
 
+def test_settings_that_were_others_for_a_moment_cost_no_note(
+    followed: Followed, memory: Memory
+) -> None:
+    config = memory.vault / ".vaultmem/config.toml"
+    with followed.running():
+        since = len(followed.said(Batch))
+        config.parent.mkdir()
+        config.write_text('[scan]\nignore = ["Shed"]\n')
+        other = load_settings(memory.vault, memory.folder.parent, environment={})
+        passing = Memory(other)
+        take_in(passing)  # an answer by another process, between two looks of the watcher
+        passing.close()
+        config.unlink()
+        followed.until(lambda: len(followed.said(Batch)) > since)
+        assert followed.said(Batch)[-1].notes.added == 1
+        assert followed.said(Batch)[-1].cause == "settings"
+        assert found(memory, "kiln") == ["Shed/Kiln.md"]
+
+
 def test_settings_are_in_force_without_a_new_start(followed: Followed, memory: Memory) -> None:
     config = memory.vault / ".vaultmem/config.toml"
     with followed.running():
