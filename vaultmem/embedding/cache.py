@@ -245,6 +245,28 @@ class EmbeddingCache:
                 )
             )
 
+    def check(self) -> None:
+        """Have SQLite look at every page. Raises SidecarDamaged, and removes what is damaged."""
+        with self._sound() as db:
+            verdict = db.execute("PRAGMA integrity_check(1)").get
+        if verdict != "ok":
+            raise self.damaged()
+
+    def text_hashes(self, space_id: int) -> dict[int, bytes]:
+        """slot -> hash of the text whose vector lies there."""
+        with self._sound() as db:
+            return dict(
+                db.execute("SELECT slot, text_hash FROM vector WHERE space = ?", (space_id,))
+            )
+
+    def codes_at(self, space_id: int, slot: int) -> bytes | None:
+        """The codes in a slot: int8 [dimension]."""
+        with self._sound() as db:
+            value = db.execute(
+                "SELECT codes FROM vector WHERE space = ? AND slot = ?", (space_id, slot)
+            ).get
+        return value if isinstance(value, bytes) else None
+
     def text_hash_at(self, space_id: int, slot: int) -> bytes | None:
         """The hash of the text whose vector lies in a slot."""
         with self._sound() as db:
@@ -349,6 +371,11 @@ class EmbeddingCache:
                     space.generation,
                 ),
             )
+
+    def drop_file(self, space: StoredSpace) -> None:
+        """No longer vouch for the file: another one is begun."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM meta WHERE key = ?", (_file_key(space.id),))
 
     # sqlite-vec
 

@@ -170,6 +170,17 @@ def append_rows(cache: EmbeddingCache, space: StoredSpace) -> None:
         remove_strange_files(cache)
 
 
+def file_is_true(cache: EmbeddingCache, space: StoredSpace) -> bool:
+    """Whether the file, as far as it is trusted, holds what the cache holds."""
+    mapped = _mapped(cache, space)
+    for first in range(0, len(mapped), 4 * _BLOCK):
+        block = mapped[first : first + 4 * _BLOCK]
+        rows = _from_cache(cache, space, first=first, after=first + len(block))
+        if rows.tobytes() != block.tobytes():
+            return False
+    return True
+
+
 def remove_strange_files(cache: EmbeddingCache) -> None:
     """Remove the files that the cache knows nothing of: of other caches, spaces, generations."""
     known = [cache.file(space) for space in cache.spaces()]

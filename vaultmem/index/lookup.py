@@ -6,14 +6,16 @@ User text never reaches MATCH as it is: every term is quoted here.
 import fnmatch
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import apsw
 
 from vaultmem.index.rows import NoteRows
 from vaultmem.index.text import TOKENIZER_ARGUMENTS
+from vaultmem.index.update import at_or_below, is_at_or_below
 from vaultmem.model.query import Filters, Word
 from vaultmem.vault.items import EPISODE
 from vaultmem.vault.paths import fold, vault_path
@@ -43,7 +45,6 @@ class ChunkPlace:
     note: int
     ordinal: int
     lone: bool  # its window is the passage itself
-    only: bool  # the note has no other passage
 
 
 def match_any(words: Iterable[Word]) -> str:
@@ -78,15 +79,29 @@ def _negated(match: re.Match[str]) -> str:
     return f"[{inside[1:]}!]" if len(inside) > 1 and inside[0] == "!" else match.group()
 
 
-def _cut(ranked: Iterable[tuple[int, float]], limit: int) -> list[tuple[int, float]]:
-    """The best `limit`, and those that score as the last of them: a cut through equals would
-    keep the older rows, and a rebuilt index has others."""
-    kept: list[tuple[int, float]] = []
-    for rowid, rank in ranked:
-        if len(kept) >= limit and -rank < kept[-1][1]:
+class Ranks(Protocol):
+    """Asks for the best rows of a full-text table: at most so many, best first."""
+
+    def __call__(self, limit: int, /) -> list[tuple[int, float]]:
+        """(row id, FTS5's rank, smaller for better)."""
+        ...
+
+
+def _cut(ranked: Ranks, limit: int) -> list[tuple[int, float]]:
+    """The best `limit`, or somewhat fewer: a cut through equals would keep the older rows, and a
+    rebuilt index has others. Where more than half of them are equals, all of these are kept."""
+    asked = limit + 1
+    while True:
+        rows = ranked(asked)
+        if len(rows) < asked:
             break
-        kept.append((rowid, -rank))
-    return kept
+        last = rows[-1][1]
+        better = [row for row in rows if row[1] < last]
+        if len(better) >= limit // 2:
+            rows = better
+            break
+        asked *= 8
+    return [(rowid, -rank) for rowid, rank in rows]
 
 
 # The day of an item that passage `c` is part of; what follows tells which.
@@ -169,14 +184,7 @@ class Lookup(NoteRows):
         parameters: tuple[object, ...] = ()
         if scope is not None:
             condition, parameters = f"AND +rowid IN ({scope.notes})", scope.parameters
-        return _cut(
-            self._db.execute(
-                f"SELECT rowid, rank FROM note_text WHERE note_text MATCH ? {condition} "
-                "ORDER BY rank",
-                (match, *parameters),
-            ),
-            limit,
-        )
+        return self._best("note_text", match, condition, parameters, limit)
 
     def _chunks_matching(
         self, table: str, match: str, scope: Scope | None, limit: int
@@ -185,41 +193,35 @@ class Lookup(NoteRows):
         parameters: tuple[object, ...] = ()
         if scope is not None:
             # The unary plus keeps SQLite from asking FTS5 once for every allowed row.
-            condition = f"AND +rowid IN ({scope.passages})"
-            parameters = scope.parameters
+            condition, parameters = f"AND +rowid IN ({scope.passages})", scope.parameters
+        return self._best(table, match, condition, parameters, limit)
+
+    def _best(
+        self, table: str, match: str, condition: str, parameters: tuple[object, ...], limit: int
+    ) -> list[tuple[int, float]]:
+        # The plus before rank has SQLite keep the best as it goes. FTS5 itself would sort all rows,
+        # which takes as long again as scoring them.
+        statement = (
+            f"SELECT rowid, rank FROM {table} WHERE {table} MATCH ? {condition} "
+            "ORDER BY +rank LIMIT ?"
+        )
         return _cut(
-            self._db.execute(
-                f"SELECT rowid, rank FROM {table} WHERE {table} MATCH ? {condition} ORDER BY rank",
-                (match, *parameters),
-            ),
-            limit,
+            lambda most: list(self._db.execute(statement, (match, *parameters, most))), limit
         )
 
-    def chunks_holding(self, match: str, scope: Scope | None) -> tuple[set[int], set[int]]:
-        """Chunk ids whose passage satisfies `match`, and those whose window does; no scores."""
-        condition = ""
-        parameters: tuple[object, ...] = ()
-        if scope is not None:
-            condition = f"AND +rowid IN ({scope.passages})"
-            parameters = scope.parameters
-        passages, windows = (
-            {
-                rowid
-                for (rowid,) in self._db.execute(
-                    f"SELECT rowid FROM {table} WHERE {table} MATCH ? {condition}",
-                    (match, *parameters),
-                )
-            }
-            for table in ("passage_text", "window_text")
-        )
-        return passages, windows
+    def holding(self, table: str, match: str, ids: Collection[int]) -> set[int]:
+        """Which of these rows of a full-text table satisfy `match`.
 
-    def notes_matching(self, match: str) -> set[int]:
-        """Ids of the notes that satisfy `match`; no scores."""
+        table: passage_text or window_text, whose rows are chunks, or note_text.
+        """
+        if not ids:
+            return set()
         return {
             rowid
             for (rowid,) in self._db.execute(
-                "SELECT rowid FROM note_text WHERE note_text MATCH ?", (match,)
+                f"SELECT rowid FROM {table} WHERE {table} MATCH ? "
+                "AND +rowid IN (SELECT value FROM json_each(?))",
+                (match, json.dumps(list(ids))),
             )
         }
 
@@ -246,15 +248,14 @@ class Lookup(NoteRows):
         for tag in filters.tags:
             folded = fold(tag.removeprefix("#"))
             conditions.append(
-                "apart = 0 AND id IN "
-                "(SELECT note FROM tag WHERE folded = ? OR substr(folded, 1, ?) = ?)"
+                f"apart = 0 AND id IN (SELECT note FROM tag WHERE {is_at_or_below('folded')})"
             )
-            parameters += [folded, len(folded) + 1, folded + "/"]
+            parameters += at_or_below(folded)
         for path in filters.paths:
             # Both sides folded: `path:projects` means the folder Projects too.
             folded = fold(vault_path(path))
-            condition = "folded_path IN (?, ?) OR substr(folded_path, 1, ?) = ?"
-            parameters += [folded, folded + ".md", len(folded) + 1, folded + "/"]
+            condition = f"folded_path = ? OR {is_at_or_below('folded_path')}"
+            parameters += [folded + ".md", *at_or_below(folded)]
             if any(mark in folded for mark in "*?["):
                 condition += " OR id IN (SELECT value FROM json_each(?))"
                 parameters.append(json.dumps(self._notes_like(folded)))
@@ -361,11 +362,10 @@ class Lookup(NoteRows):
     def places(self, chunk_ids: Iterable[int]) -> dict[int, ChunkPlace]:
         """Where each passage belongs."""
         return {
-            chunk_id: ChunkPlace(chunk_id, note, ordinal, bool(lone), bool(only))
-            for chunk_id, note, ordinal, lone, only in self._db.execute(
-                "SELECT c.id, c.note, c.ordinal, c.lone, NOT EXISTS ("
-                "SELECT 1 FROM chunk o WHERE o.note = c.note AND o.ordinal = 1) "
-                "FROM json_each(?) AS wanted JOIN chunk c ON c.id = wanted.value",
+            chunk_id: ChunkPlace(chunk_id, note, ordinal, bool(lone))
+            for chunk_id, note, ordinal, lone in self._db.execute(
+                "SELECT c.id, c.note, c.ordinal, c.lone FROM json_each(?) AS wanted "
+                "CROSS JOIN chunk c INDEXED BY chunk_place ON c.id = wanted.value",
                 (json.dumps(list(chunk_ids)),),
             )
         }
@@ -380,22 +380,33 @@ class Lookup(NoteRows):
             # The unary plus keeps SQLite from going through the scope once for every note.
             place, parameters = f"AND +c.id IN ({scope.passages})", scope.parameters
         found: dict[int, ChunkPlace] = {}
-        for chunk_id, note, ordinal, lone, only in self._db.execute(
-            "SELECT c.id, c.note, c.ordinal, c.lone, NOT EXISTS ("
-            "SELECT 1 FROM chunk o WHERE o.note = c.note AND o.ordinal = 1) "
+        for chunk_id, note, ordinal, lone in self._db.execute(
+            "SELECT c.id, c.note, c.ordinal, c.lone "
             f"FROM json_each(?) AS wanted CROSS JOIN chunk c ON c.note = wanted.value {place} "
             "ORDER BY c.note, c.ordinal",
             (json.dumps(list(notes)), *parameters),
         ):
-            found.setdefault(note, ChunkPlace(chunk_id, note, ordinal, bool(lone), bool(only)))
+            found.setdefault(note, ChunkPlace(chunk_id, note, ordinal, bool(lone)))
         return found
+
+    def note_places(self, notes: Iterable[int]) -> dict[int, tuple[str, int]]:
+        """(path, number of passages) of each note, by note id."""
+        return {
+            note: (path, passages)
+            for note, path, passages in self._db.execute(
+                "SELECT n.id, n.path, n.passages FROM json_each(?) AS wanted "
+                "CROSS JOIN note n INDEXED BY note_place ON n.id = wanted.value",
+                (json.dumps(list(notes)),),
+            )
+        }
 
     def slots_of(self, chunk_ids: Iterable[int]) -> dict[int, int]:
         """chunk id -> slot of its vector, for those that have one, and words of their own."""
         return dict(
             self._db.execute(
-                "SELECT c.id, c.slot FROM json_each(?) AS wanted CROSS JOIN chunk c "
-                "ON c.id = wanted.value WHERE c.slot IS NOT NULL AND c.speaks",
+                "SELECT c.id, c.slot FROM json_each(?) AS wanted "
+                "CROSS JOIN chunk c INDEXED BY chunk_place ON c.id = wanted.value "
+                "WHERE c.slot IS NOT NULL AND c.speaks",
                 (json.dumps(list(chunk_ids)),),
             )
         )
@@ -405,7 +416,8 @@ class Lookup(NoteRows):
         return [
             slot
             for (slot,) in self._db.execute(
-                "SELECT DISTINCT slot FROM chunk WHERE slot IS NOT NULL AND speaks "
+                "SELECT DISTINCT slot FROM chunk INDEXED BY chunk_place "
+                "WHERE slot IS NOT NULL AND speaks "
                 f"AND id IN ({scope.passages})",
                 scope.parameters,
             )

@@ -67,7 +67,7 @@ class NoteRows:
         return dict(
             self._db.execute(
                 "SELECT n.id, n.path FROM json_each(?) AS wanted "
-                "JOIN note n ON n.id = wanted.value",
+                "CROSS JOIN note n INDEXED BY note_place ON n.id = wanted.value",
                 (json.dumps(list(notes)),),
             )
         )

@@ -3,7 +3,7 @@
 from vaultmem.index.documents import COLUMNS, DOCUMENTS_VERSION
 from vaultmem.index.text import TEXT_VERSION, TOKENIZER
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 # Part of every fingerprint: rows made by another version of this code are not comparable.
 VERSIONS = f"schema {SCHEMA_VERSION}, documents {DOCUMENTS_VERSION}, text {TEXT_VERSION}"
@@ -46,9 +46,11 @@ CREATE TABLE note (
     ctime_ns INTEGER NOT NULL,
     inode INTEGER NOT NULL,
     read_ns INTEGER NOT NULL,
+    passages INTEGER NOT NULL,
     properties TEXT NOT NULL,
     searched TEXT NOT NULL
 ) STRICT;
+CREATE INDEX note_place ON note (id, path, passages);
 
 CREATE TABLE chunk (
     id INTEGER PRIMARY KEY,
@@ -71,6 +73,7 @@ CREATE TABLE chunk (
     slot INTEGER
 ) STRICT;
 CREATE INDEX chunk_of_note ON chunk (note, ordinal);
+CREATE INDEX chunk_place ON chunk (id, note, ordinal, lone, speaks, slot);
 
 CREATE TABLE link (
     note INTEGER NOT NULL REFERENCES note (id),
@@ -183,6 +186,10 @@ CREATE TABLE scan_problem (
 ) STRICT;
 """
 
+# A search looks up where some two thousand passages belong. Their rows, and those of their notes,
+# lie all over the file; `chunk_place` and `note_place` hold what is asked in a thirtieth of the
+# pages. `note.passages` is how many a note has.
+#
 # `request` is a queue, and the only table that no run fills: see requests.py.
 # `note.apart` marks templates, whose tags and links do not count. `note.screening` says how much of
 # the file's text was kept out (model.Screening); `secret` names what was found, allowed or not, and
@@ -210,7 +217,9 @@ CREATE INDEX IF NOT EXISTS arrow_by_source ON arrow (folded_source);
 CREATE INDEX IF NOT EXISTS arrow_by_target ON arrow (folded_target);
 CREATE INDEX IF NOT EXISTS alias_by_folded ON alias (folded);
 CREATE INDEX IF NOT EXISTS chunk_by_hash ON chunk (text_hash);
-CREATE INDEX IF NOT EXISTS chunk_by_slot ON chunk (slot);
+CREATE INDEX IF NOT EXISTS chunk_by_slot ON chunk (slot, speaks);
+CREATE INDEX IF NOT EXISTS note_by_date ON note (date);
+CREATE INDEX IF NOT EXISTS note_by_kind ON note (kind, date);
 """
 
 # Contentless, so that the sidecar holds the text once.

@@ -183,12 +183,17 @@ def put_scan_problems(
         )
 
 
-# Of a column `path`: a place itself and what is below it. ("0" is what follows "/".)
-AT_OR_BELOW = "(path = ? OR (path > ? AND path < ?))"
+def is_at_or_below(column: str) -> str:
+    """The condition that a column of paths, or of tags, is a place or below it; by an index."""
+    return f"({column} = ? OR ({column} > ? AND {column} < ?))"
+
+
+# Of a column `path`.
+AT_OR_BELOW = is_at_or_below("path")
 
 
 def at_or_below(place: str) -> tuple[str, str, str]:
-    """What AT_OR_BELOW asks of a vault path."""
+    """What that condition asks of a place. ("0" is what follows "/".)"""
     return place, place + "/", place + "0"
 
 
@@ -262,6 +267,7 @@ def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _St
         state.ctime_ns,
         state.inode,
         entry.read_ns,
+        len(entry.chunks),
         _json(note.frontmatter.properties),
         _json({name: getattr(fields, name) for name in SearchedFields.__slots__}),
     )
@@ -270,15 +276,15 @@ def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _St
             "UPDATE note SET path = ?, disk_path = ?, title = ?, folded_path = ?, folded_name = ?, "
             "folded_title = ?, kind = ?, date = ?, stub = ?, apart = ?, screening = ?, "
             "sha256 = ?, identity = ?, size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, "
-            "read_ns = ?, properties = ?, searched = ? WHERE id = ?",
+            "read_ns = ?, passages = ?, properties = ?, searched = ? WHERE id = ?",
             (*values, old.id),
         )
         return old.id
     db.execute(
         "INSERT INTO note (path, disk_path, title, folded_path, folded_name, folded_title, kind, "
         "date, stub, apart, screening, sha256, identity, size, "
-        "mtime_ns, ctime_ns, inode, read_ns, properties, searched) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "mtime_ns, ctime_ns, inode, read_ns, passages, properties, searched) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         values,
     )
     return db.last_insert_rowid()

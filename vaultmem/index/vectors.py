@@ -114,6 +114,31 @@ class PassageVectors:
         """Hashes of every passage's text, each once."""
         return [h for (h,) in self._db.execute("SELECT DISTINCT text_hash FROM chunk")]
 
+    def attached(self) -> list[tuple[int, bytes]]:
+        """(slot, hash of the text) of every passage that has a vector; each pair once."""
+        return list(
+            self._db.execute("SELECT DISTINCT slot, text_hash FROM chunk WHERE slot IS NOT NULL")
+        )
+
+    def detach(self, slots: Iterable[int]) -> None:
+        """Take these vectors away from the passages that have them."""
+        with self._sidecar.transaction() as db:
+            db.executemany(
+                "UPDATE chunk SET slot = NULL WHERE slot = ?", [(slot,) for slot in slots]
+            )
+            forget_centroid(db)
+
+    def paths_with(self, slot: int) -> list[str]:
+        """Paths of the notes with a passage that has this vector."""
+        return [
+            path
+            for (path,) in self._db.execute(
+                "SELECT DISTINCT n.path FROM chunk c JOIN note n ON n.id = c.note "
+                "WHERE c.slot = ? ORDER BY n.path",
+                (slot,),
+            )
+        ]
+
     def still_there(self, hashes: Iterable[bytes]) -> set[bytes]:
         """Those texts that some passage has."""
         return {

@@ -1,7 +1,7 @@
 """Search: channels under the query's filters, fused, best first."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vaultmem.embedding.embedder import Languages
@@ -161,9 +161,10 @@ def _scored(
     # A note found as a whole whose passages all fell to the cuts still has its opening to show.
     for first in lookup.first_passages((note.keys() | named) - covered, scope).values():
         places[first.id] = first
-    paths = lookup.note_paths({place.note for place in places.values()})
+    notes = lookup.note_places({place.note for place in places.values()})
     candidates = [
-        Candidate(p.id, p.note, p.ordinal, paths[p.note], p.lone, p.only) for p in places.values()
+        Candidate(p.id, p.note, p.ordinal, notes[p.note][0], p.lone, notes[p.note][1] == 1)
+        for p in places.values()
     ]
     channels: list[Channel] = []
     if means.words:
@@ -189,7 +190,7 @@ def _scored(
     return fuse(
         candidates,
         [channel for channel in channels if channel.name not in means.without],
-        complete=_complete(query, lookup, scope) if match else _NOBODY,
+        complete=_complete(query, lookup, candidates) if match else _NOBODY,
         named=frozenset(named),
         fusion=means.fusion,
     )
@@ -203,11 +204,14 @@ def _asked_in_another_language(means: Means, known: float) -> bool:
 _NOBODY = Complete(frozenset(), frozenset(), frozenset())
 
 
-def _complete(query: Query, lookup: Lookup, scope: Scope | None) -> Complete:
+def _complete(query: Query, lookup: Lookup, candidates: Sequence[Candidate]) -> Complete:
     match = match_all(query.words)
-    passages, windows = lookup.chunks_holding(match, scope)
+    chunks = {candidate.chunk for candidate in candidates}
+    notes = {candidate.note for candidate in candidates}
     return Complete(
-        frozenset(passages), frozenset(windows), frozenset(lookup.notes_matching(match))
+        frozenset(lookup.holding("passage_text", match, chunks)),
+        frozenset(lookup.holding("window_text", match, chunks)),
+        frozenset(lookup.holding("note_text", match, notes)),
     )
 
 

@@ -133,6 +133,8 @@ class Taken:
     cut_short: bool = False  # time did not suffice to look everywhere
     waited: float = 0.0  # seconds, for another process to end its run
     missing: Mapping[str, str] = field(default_factory=dict)  # gone, and kept: path -> as on disk
+    # Notes whose bytes were other ones while nothing of their files' looks had told so.
+    unseen: frozenset[str] = frozenset()
 
     @property
     def changed_something(self) -> bool:
@@ -213,7 +215,7 @@ def take_in(
             try:
                 remember_settings(sidecar, obsidian)
                 with Door(memory.vault) as door:
-                    run = _Run(memory, sidecar, snapshot, door, bounds, time_is_up)
+                    run = Run(memory, sidecar, snapshot, door, bounds, time_is_up)
                     taken = run.carry_out()
             except BaseException:
                 if aside:
@@ -336,8 +338,11 @@ class _Read(NamedTuple):
     clean: Screened | None = None  # what may be indexed of it; None where parsing finds that out
 
 
-class _Run:
-    """One indexing run; the writer lock is held."""
+class Run:
+    """One indexing run; the writer lock is held.
+
+    doubting: read every note, however much its file looks as it did.
+    """
 
     def __init__(
         self,
@@ -347,8 +352,11 @@ class _Run:
         door: Door,
         bounds: Bounds,
         time_is_up: Callable[[], bool],
+        *,
+        doubting: bool = False,
     ) -> None:
         self.door = door
+        self.doubting = doubting
         self.memory = memory
         self.sidecar = sidecar
         self.snapshot = snapshot
@@ -364,11 +372,17 @@ class _Run:
         # New notes that were there at the look: gone at the reading, and not to be read.
         self.vanished: set[str] = set()
         self.unread: set[str] = set()
+        self.unseen: frozenset[str] = frozenset()
         self.limit: int = memory.settings["scan.max_note_bytes"]
 
     def carry_out(self) -> Taken:
         """Do what the delta asks for."""
         suspects = first_look(self.snapshot, self.stored)
+        trusted: frozenset[str] = frozenset()
+        if self.doubting:
+            known = self.snapshot.notes.keys() & self.stored.keys()
+            trusted = frozenset(known.difference(suspects.changed))
+            suspects = replace(suspects, changed=tuple(sorted(known)), unchanged=0)
         reconsidered = self._reconsidered()
         suspects = replace(
             suspects,
@@ -376,6 +390,7 @@ class _Run:
             unchanged=suspects.unchanged - len(reconsidered.difference(suspects.changed)),
         )
         delta, missing = self._spared(self._delta(suspects, reconsidered))
+        self.unseen = trusted.intersection(delta.changed) - reconsidered
         known_files = frozenset(Lookup(self.sidecar).all_files(self.snapshot.region))
         files = standing_files(self.snapshot, known_files)
         files |= self.snapshot.away - self.stored.keys()
@@ -755,4 +770,5 @@ class _Run:
             left=left,
             cut_short=self.snapshot.cut_short,
             missing={path: self.stored[path].state.disk_path for path in missing},
+            unseen=self.unseen,
         )

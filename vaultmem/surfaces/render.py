@@ -41,9 +41,31 @@ def render_index(reply: IndexReply) -> str:
         f"{_documents(notes.total, canvases.total)} in {_count(reply.chunks.total, 'passage')}: "
         f"{', '.join(parts) or 'nothing changed'} ({reply.seconds:.1f} s)"
     ]
+    lines += _verification(reply)
     lines += _embedding(reply)
     lines += _problems(reply.problems)
     return _joined(lines)
+
+
+def _verification(reply: IndexReply) -> Iterator[str]:
+    """What was compared, and what was found wrong."""
+    verified = reply.verified
+    if verified is None:
+        return
+    looked = f"{_count(verified.files, 'file')} read, {_count(verified.rows, 'row')} compared"
+    if verified.vectors:
+        looked += f", {_count(verified.vectors, 'vector')} looked up"
+    if not verified.differences:
+        yield f"Verified: {looked}; nothing differs"
+        return
+    outcome = "repaired" if verified.repaired else "NOT repaired"
+    yield f"Verified: {looked}; {_count(verified.differences, 'difference')}, {outcome}"
+    for difference in reply.differences[:MAX_LISTED]:
+        place = visible_line(difference.path) or "the index"
+        yield f"  {place}: {difference.table}: {difference.found}"
+    more = verified.differences - len(reply.differences[:MAX_LISTED])
+    if more > 0:
+        yield f"  … and {more:,} more"
 
 
 def _embedding(reply: IndexReply) -> Iterator[str]:

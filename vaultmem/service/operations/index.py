@@ -3,10 +3,17 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from vaultmem.index.compare import Difference
 from vaultmem.index.lookup import Lookup
 from vaultmem.index.store import sidecar_errors
 from vaultmem.index.vectors import PassageVectors
-from vaultmem.model.errors import DiskFull, SidecarBusy, SidecarDamaged, SidecarUnavailable
+from vaultmem.model.errors import (
+    DiskFull,
+    SidecarBusy,
+    SidecarDamaged,
+    SidecarUnavailable,
+    UsageError,
+)
 from vaultmem.model.note import Problem
 from vaultmem.model.operation import About, Reply, Request
 from vaultmem.service.application import Memory
@@ -14,6 +21,7 @@ from vaultmem.service.budget import fitted
 from vaultmem.service.embed import EmbedReply, embed_waiting
 from vaultmem.service.indexing import LOCK_SECONDS, Bounds, NoteCounts, take_in
 from vaultmem.service.mending import mended
+from vaultmem.service.verifying import Verified, verify
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,9 @@ class IndexRequest(Request):
     rebuild: Annotated[bool, About("Start from nothing instead of from what is known.")] = False
     embed: Annotated[bool, About("Give passages their vectors afterwards; takes long.")] = True
     accept_deletions: Annotated[bool, About("Forget missing notes, however many.")] = False
+    verify: Annotated[
+        bool, About("Read everything again, compare with an index made anew, repair. Takes long.")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,8 @@ class IndexReply(Reply):
     embedder: EmbedderUse | None  # None when no vectors were asked for
     problems: tuple[Problem, ...]
     seconds: float
+    verified: Verified | None = None  # when that was asked for
+    differences: tuple[Difference, ...] = ()  # that verifying found, the first of them
 
 
 @fitted
@@ -72,7 +85,15 @@ def index(memory: Memory, request: IndexRequest) -> IndexReply:
     """
     started = memory.clock.elapsed()
     bounds = Bounds(accept_deletions=request.accept_deletions)
-    taken = take_in(memory, rebuild=request.rebuild, bounds=bounds)
+    verified: Verified | None = None
+    differences: tuple[Difference, ...] = ()
+    left_out: tuple[str, ...] = ()
+    if request.verify:
+        if request.rebuild:
+            raise UsageError("Verifying compares with a rebuild already. Ask for one of the two.")
+        taken, verified, differences, left_out = verify(memory, bounds)
+    else:
+        taken = take_in(memory, rebuild=request.rebuild, bounds=bounds)
     with memory.guarded():
         # The vault is searchable by words from here on; other processes may index meanwhile.
         embedder, embedded = _embed(memory) if request.embed else (None, 0)
@@ -97,6 +118,9 @@ def index(memory: Memory, request: IndexRequest) -> IndexReply:
             embedder=embedder,
             problems=tuple(lookup.problems()),
             seconds=round(memory.clock.elapsed() - started, 3),
+            verified=verified,
+            differences=differences,
+            degraded=left_out,
         )
 
 

@@ -1,0 +1,239 @@
+"""`index --verify`: nothing is believed that can be looked up.
+
+Every note is read again, however its file looks; what is kept is compared row by row with an index
+made beside it from nothing, and replaced by that where they differ; and vectors are compared with
+the texts they are of.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vaultmem.embedding.cache import EmbeddingCache, StoredSpace
+from vaultmem.index.compare import Difference, differences, rows_in
+from vaultmem.index.lock import embedding_lock, writer_lock
+from vaultmem.index.store import Sidecar, create, damaged, discard_unfinished, put_in_place
+from vaultmem.index.update import stored_files
+from vaultmem.index.vectors import PassageVectors, Waiting
+from vaultmem.model.delta import Snapshot
+from vaultmem.model.errors import EmbedderUnavailable, SidecarUnavailable
+from vaultmem.service.application import Memory
+from vaultmem.service.embedders import open_embedder, serving_space
+from vaultmem.service.indexing import LOCK_SECONDS, Bounds, Run, Taken, look, take_in
+from vaultmem.service.vault_settings import remember_settings
+from vaultmem.vault.read import Door
+
+# More are counted, and not listed.
+MOST_LISTED = 1000
+# Vectors computed anew, to see whether the kept ones are those of their texts.
+SAMPLE_VECTORS = 64
+# A vector computed on another machine differs in its last digits; one of another text is further
+# off than this, as cosine.
+SAME_VECTOR = 0.98
+
+UNSEEN = "changed, and neither its size nor its times told"
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What verifying looked at and found."""
+
+    files: int  # read and hashed
+    rows: int  # compared with those of an index made anew
+    vectors: int  # whose text was looked up
+    differences: int  # of which the first are listed
+    repaired: bool  # nothing is left of them
+
+
+@dataclass(slots=True)
+class _Findings:
+    """The first differences, and how many there are."""
+
+    listed: list[Difference]
+    count: int = 0
+
+    def add(self, difference: Difference) -> None:
+        self.count += 1
+        if len(self.listed) < MOST_LISTED:
+            self.listed.append(difference)
+
+
+def verify(
+    memory: Memory, bounds: Bounds
+) -> tuple[Taken, Verified, tuple[Difference, ...], tuple[str, ...]]:
+    """Compare the index with what the vault makes of it, and repair it.
+
+    Returns what the run before took in, what was found, and what was left out and why.
+
+    Raises what `take_in` raises, and SidecarDamaged where SQLite finds the file at odds with
+    itself.
+    """
+    taken = take_in(memory, bounds=bounds)
+    found = _Findings([])
+    with memory.guarded():
+        with writer_lock(memory.folder, patience=bounds.lock_seconds):
+            sidecar = memory.open_sidecar()
+            if sidecar is None:
+                raise SidecarUnavailable(
+                    f"The index in {memory.folder} was removed while it was verified. "
+                    "Run `vaultmem index` again."
+                )
+            _check_whole(memory, sidecar)
+            snapshot = look(memory)
+            files = len(snapshot.notes)
+            again = _run(memory, sidecar, snapshot, doubting=True)
+            for path in sorted(again.unseen):
+                found.add(Difference(path, "file", UNSEEN))
+            rows = rows_in(sidecar)
+            left_out, repaired = _compare(memory, sidecar, snapshot, found)
+        vectors = _verify_vectors(memory, found)
+    verified = Verified(files, rows, vectors, found.count, repaired=repaired and bool(found.count))
+    return taken, verified, tuple(found.listed), left_out
+
+
+def _run(memory: Memory, sidecar: Sidecar, snapshot: Snapshot, *, doubting: bool = False) -> Taken:
+    never: Callable[[], bool] = lambda: False  # noqa: E731 - has a type of its own
+    remember_settings(sidecar, memory.obsidian)
+    with Door(memory.vault) as door:
+        run = Run(memory, sidecar, snapshot, door, Bounds(), never, doubting=doubting)
+        return run.carry_out()
+
+
+def _check_whole(memory: Memory, sidecar: Sidecar) -> None:
+    """Ask SQLite whether tables, their indexes and the full text agree. Raises SidecarDamaged."""
+    if sidecar.integrity_check() != "ok":
+        raise damaged(memory.folder)
+
+
+def _compare(
+    memory: Memory, sidecar: Sidecar, snapshot: Snapshot, found: _Findings
+) -> tuple[tuple[str, ...], bool]:
+    """Make the index anew beside the kept one, compare them, and let the better one stand.
+
+    Returns what had to be left out, and whether nothing is left of the differences.
+    """
+    wish = memory.settings["sidecar.journal"]
+    made = create(memory.folder, memory.fingerprint, journal=wish, aside=True)
+    placed = False
+    try:
+        _run(memory, made, snapshot)
+        memory.names = None
+        kept_files, made_files = stored_files(sidecar), stored_files(made)
+        absent = kept_files.keys() - made_files.keys() - snapshot.notes.keys()
+        unread = (kept_files.keys() ^ made_files.keys()) & snapshot.notes.keys()
+        changed = {
+            path
+            for path in kept_files.keys() & made_files.keys()
+            if kept_files[path].sha256 != made_files[path].sha256
+        }
+        left_out = tuple(
+            f"{len(paths):,} {'note' if len(paths) == 1 else 'notes'} {why}"
+            for paths, why in (
+                (absent, "missing from the vault and kept in the index: not compared."),
+                (unread, "could not be read: not compared."),
+                (changed, "changed meanwhile: not compared; the next run takes them in."),
+            )
+            if paths
+        )
+        before = found.count
+        for difference in differences(
+            sidecar,
+            made,
+            left_out=absent | unread | changed,
+            report=lambda done, total: memory.progress.report("verify", done, total),
+        ):
+            found.add(difference)
+        if found.count == before:
+            return left_out, True
+        if absent or unread:
+            # What is away would be lost with the index that still has it.
+            return (*left_out, "The index was left as it is, since it holds these notes."), False
+        memory.close_sidecar()
+        placed = True
+        memory.sidecar = put_in_place(made, journal=wish)
+        return left_out, True
+    finally:
+        if not placed:
+            made.close()
+            discard_unfinished(memory.folder)
+
+
+def _verify_vectors(memory: Memory, found: _Findings) -> int:
+    """Look up whose vector each passage has; how many were looked at.
+
+    What is wrong is taken away: embedding, which comes next, puts the right one there. Whether a
+    vector is what the model makes of its text is seen on a sample.
+    """
+    sidecar, cache = memory.open_sidecar(), memory.open_cache()
+    if sidecar is None or cache is None or sidecar.read_only:
+        return 0
+    with embedding_lock(memory.folder, patience=LOCK_SECONDS):
+        cache.check()
+        space = serving_space(memory, sidecar)
+        if space is None:
+            return 0
+        vectors = PassageVectors(sidecar)
+        attached = vectors.attached()
+        known = cache.text_hashes(space.id)
+        strangers = [slot for slot, text_hash in attached if known.get(slot) != text_hash]
+        for slot in strangers:
+            for path in vectors.paths_with(slot):
+                found.add(Difference(path, "vector", "that of another text"))
+        vectors.detach(strangers)
+        if not _file_is_true(cache, space):
+            found.add(Difference("", "vectors", "the file is not what embeddings.db holds"))
+            _begin_file_anew(memory, cache, space)
+        wrong = _not_as_computed(memory, cache, space, vectors)
+        if wrong:
+            for path in wrong:
+                found.add(Difference(path, "vector", "not what the model makes of its text"))
+            # Where some are wrong, others are: all are computed anew.
+            cache.forget(space.id)
+    return len(attached)
+
+
+def _file_is_true(cache: EmbeddingCache, space: StoredSpace) -> bool:
+    from vaultmem.embedding.matrix import file_is_true
+
+    return file_is_true(cache, space)
+
+
+def _begin_file_anew(memory: Memory, cache: EmbeddingCache, space: StoredSpace) -> None:
+    from vaultmem.embedding.matrix import append_rows
+
+    memory.matrix = None
+    cache.drop_file(space)
+    append_rows(cache, space)
+
+
+def _not_as_computed(
+    memory: Memory, cache: EmbeddingCache, space: StoredSpace, vectors: PassageVectors
+) -> list[str]:
+    """Paths of notes with a passage whose vector the model does not make; of a sample.
+
+    Nothing where the model cannot be used.
+    """
+    import numpy as np
+
+    from vaultmem.embedding.quantise import lengths, quantise
+
+    sampled = sorted(vectors.attached(), key=lambda pair: pair[1])[:SAMPLE_VECTORS]
+    slots = {text_hash: slot for slot, text_hash in sampled}
+    texts: list[Waiting] = vectors.texts(list(slots))
+    try:
+        embedder = open_embedder(memory, space.space.provider)
+        if not texts or embedder.space != space.space:
+            return []
+        made = embedder.embed_documents([waiting.text for waiting in texts])
+    except EmbedderUnavailable:
+        return []
+    wrong: list[str] = []
+    for n, (waiting, codes) in enumerate(zip(texts, quantise(made.vectors), strict=True)):
+        kept = cache.codes_at(space.id, slots[waiting.text_hash])
+        if kept is None or n in made.failed or n in made.truncated:
+            continue
+        pair = np.stack([np.frombuffer(kept, np.int8), codes])
+        size = lengths(pair)
+        product = float(np.dot(pair[0].astype(np.float64), pair[1].astype(np.float64)))
+        if product < SAME_VECTOR * float(size[0]) * float(size[1]):
+            wrong += vectors.paths_with(slots[waiting.text_hash])
+    return wrong
