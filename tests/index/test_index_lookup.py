@@ -6,7 +6,8 @@ from datetime import date
 
 import pytest
 
-from vaultmem.index.lookup import Lookup, match_all, match_any, quote
+from vaultmem.index.lookup import Lookup
+from vaultmem.index.match import match_all, match_any, quote
 from vaultmem.model.query import Filters, Word
 from vaultmem.service.application import Memory
 

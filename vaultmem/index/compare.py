@@ -15,9 +15,7 @@ from vaultmem.index.schema import FULL_TEXT
 from vaultmem.index.store import Sidecar
 
 # Row numbers, and when a file was looked at or written: nothing that the vault's text decides.
-_OWN = frozenset(
-    {"id", "note", "chunk", "slot", "read_ns", "mtime_ns", "ctime_ns", "inode"}
-)
+_OWN = frozenset({"id", "note", "chunk", "slot", "read_ns", "mtime_ns", "ctime_ns", "inode"})
 # Tables whose rows belong to a note, and how to get from the note `n` to them.
 _OF_A_NOTE = {
     "chunk": "CROSS JOIN chunk t ON t.note = n.id",

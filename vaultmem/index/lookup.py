@@ -1,6 +1,6 @@
 """Questions to the sidecar: full text under filters, vocabulary, and what rows say of a note.
 
-User text never reaches MATCH as it is: every term is quoted here.
+User text never reaches MATCH as it is: every term is quoted, in match.py.
 """
 
 import fnmatch
@@ -13,7 +13,9 @@ from typing import Protocol
 
 import apsw
 
+from vaultmem.index.match import match_any, narrowed
 from vaultmem.index.rows import NoteRows
+from vaultmem.index.store import Sidecar
 from vaultmem.index.text import TOKENIZER_ARGUMENTS
 from vaultmem.index.update import at_or_below, is_at_or_below
 from vaultmem.model.query import Filters, Word
@@ -45,23 +47,6 @@ class ChunkPlace:
     note: int
     ordinal: int
     lone: bool  # its window is the passage itself
-
-
-def match_any(words: Iterable[Word]) -> str:
-    """The FTS5 expression that any of the words satisfies."""
-    return " OR ".join(quote(form) for word in words for form in word.forms)
-
-
-def match_all(words: Iterable[Word]) -> str:
-    """The FTS5 expression that only a row with every one of the words satisfies."""
-    return " AND ".join(f"({match_any([word])})" for word in words)
-
-
-def quote(form: str) -> str:
-    """A run of tokens to be found in sequence. A trailing `*` asks for a prefix."""
-    if form.endswith("*"):
-        return '"' + form[:-1].replace('"', '""') + '" *'
-    return '"' + form.replace('"', '""') + '"'
 
 
 def glob_expression(glob: str) -> re.Pattern[str]:
@@ -166,38 +151,60 @@ def _by_kind_and_day(filters: Filters, notes: str, parameters: tuple[object, ...
 
 
 class Lookup(NoteRows):
-    """Questions to one sidecar. Every answer is bounded and in a deterministic order."""
+    """Questions to one state of a sidecar. Every answer is bounded and in a deterministic order."""
+
+    def __init__(self, sidecar: Sidecar) -> None:
+        super().__init__(sidecar)
+        self._frequencies: dict[Word, int] = {}
 
     # Full text
 
-    def passages(self, match: str, scope: Scope | None, limit: int) -> list[tuple[int, float]]:
-        """(chunk id, score) of the best passages; a larger score is better."""
-        return self._chunks_matching("passage_text", match, scope, limit)
+    def passages(
+        self, words: Sequence[Word], scope: Scope | None, limit: int
+    ) -> list[tuple[int, float]]:
+        """(chunk id, score) of the best passages with any of the words; larger is better."""
+        return self._best("passage_text", words, scope, limit)
 
-    def windows(self, match: str, scope: Scope | None, limit: int) -> list[tuple[int, float]]:
+    def windows(
+        self, words: Sequence[Word], scope: Scope | None, limit: int
+    ) -> list[tuple[int, float]]:
         """(chunk id, score) of passages by their window; lone passages have none."""
-        return self._chunks_matching("window_text", match, scope, limit)
+        return self._best("window_text", words, scope, limit)
 
-    def notes(self, match: str, scope: Scope | None, limit: int) -> list[tuple[int, float]]:
+    def notes(
+        self, words: Sequence[Word], scope: Scope | None, limit: int
+    ) -> list[tuple[int, float]]:
         """(note id, score) of the best notes."""
-        condition = ""
-        parameters: tuple[object, ...] = ()
-        if scope is not None:
-            condition, parameters = f"AND +rowid IN ({scope.notes})", scope.parameters
-        return self._best("note_text", match, condition, parameters, limit)
+        return self._best("note_text", words, scope, limit)
 
-    def _chunks_matching(
-        self, table: str, match: str, scope: Scope | None, limit: int
+    def _best(
+        self, table: str, words: Sequence[Word], scope: Scope | None, limit: int
     ) -> list[tuple[int, float]]:
         condition = ""
         parameters: tuple[object, ...] = ()
         if scope is not None:
+            allowed = scope.notes if table == "note_text" else scope.passages
             # The unary plus keeps SQLite from asking FTS5 once for every allowed row.
-            condition, parameters = f"AND +rowid IN ({scope.passages})", scope.parameters
-        return self._best(table, match, condition, parameters, limit)
+            condition, parameters = f"AND +rowid IN ({allowed})", scope.parameters
+        found = narrowed(words, {word: self.document_frequency(word) for word in words})
+        if found:
+            # To look for the words costs next to nothing; scoring is what takes long.
+            one = f"SELECT rowid FROM {table} WHERE {table} MATCH ?"
+            which = " UNION ALL ".join([one] * len(found))
+            rows = self._ranked(
+                table, words, f"AND +rowid IN ({which}) {condition}", (*found, *parameters), limit
+            )
+            if len(rows) >= limit // 2:
+                return rows
+        return self._ranked(table, words, condition, parameters, limit)
 
-    def _best(
-        self, table: str, match: str, condition: str, parameters: tuple[object, ...], limit: int
+    def _ranked(
+        self,
+        table: str,
+        words: Sequence[Word],
+        condition: str,
+        parameters: tuple[object, ...],
+        limit: int,
     ) -> list[tuple[int, float]]:
         # The plus before rank has SQLite keep the best as it goes. FTS5 itself would sort all rows,
         # which takes as long again as scoring them.
@@ -205,6 +212,7 @@ class Lookup(NoteRows):
             f"SELECT rowid, rank FROM {table} WHERE {table} MATCH ? {condition} "
             "ORDER BY +rank LIMIT ?"
         )
+        match = match_any(words)
         return _cut(
             lambda most: list(self._db.execute(statement, (match, *parameters, most))), limit
         )
@@ -310,9 +318,11 @@ class Lookup(NoteRows):
 
     def document_frequency(self, word: Word) -> int:
         """How many notes hold the word."""
-        return self._count(
-            "SELECT count(*) FROM note_text WHERE note_text MATCH ?", match_any([word])
-        )
+        if word not in self._frequencies:
+            self._frequencies[word] = self._count(
+                "SELECT count(*) FROM note_text WHERE note_text MATCH ?", match_any([word])
+            )
+        return self._frequencies[word]
 
     def scan_messages(self, code: str) -> list[str]:
         """What the last look had to say of one kind."""

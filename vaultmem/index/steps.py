@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -9,29 +11,49 @@ import apsw
 Step = Callable[[str], None]
 
 _NAME = "told"
+_PLAIN = ("unix", "win32")
+_READS = ("SELECT", "WITH")
 
 
 def tell_steps(step: Step) -> apsw.VFS:
-    """Have every statement, and every change of a database's files, told before it happens.
+    """Have statements that may change something, and each write to a file, told before.
 
     step: called with what comes next, such as "COMMIT" or "write index.db-wal".
 
     Holds for the connections that are opened from here on, until the process ends; keep what is
-    returned as long.
+    returned as long. Nothing may have opened one yet.
     """
 
     def before(cursor: object, statement: str, bindings: object) -> bool:
         words = statement.split(None, 1)
-        if words:
-            step(words[0].rstrip(";").upper())
+        verb = words[0].rstrip(";").upper() if words else ""
+        if verb and verb not in _READS:
+            step(verb)
         return True
 
     def watch(connection: apsw.Connection) -> None:
         connection.exec_trace = before
 
     apsw.connection_hooks.append(watch)
-    # Above whatever is in front now; pages have their checksums by a layer below.
-    return _Told(step, apsw.vfs_names()[0])
+    layer = _Told(step, next(name for name in apsw.vfs_names() if name in _PLAIN))
+    _check_pages_above()
+    return layer
+
+
+def _check_pages_above() -> None:
+    """Put the layer that gives pages their checksums above ours, as the store does elsewhere.
+
+    It puts them into SQLite's own copy of a page, which no layer in between may copy.
+    """
+    connection = apsw.Connection(":memory:")
+    try:
+        # Where there are no extensions, the store has no such layer either.
+        with suppress(AttributeError, apsw.Error, OSError):
+            connection.enable_load_extension(True)
+            folder = Path(apsw.__file__).with_name("sqlite_extra_binaries")
+            connection.load_extension(str(folder / "cksumvfs"))
+    finally:
+        connection.close()
 
 
 class _Told(apsw.VFS):

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from vaultmem.embedding.embedder import Languages
 from vaultmem.embedding.wordpiece import is_common_word
-from vaultmem.index.lookup import Lookup, Scope, match_all, match_any
+from vaultmem.index.lookup import Lookup, Scope
+from vaultmem.index.match import match_all
 from vaultmem.model.hit import Evidence
 from vaultmem.model.query import Query, Word
 from vaultmem.retrieval.fusion import Candidate, Channel, Complete, Fusion, Scored, fuse
@@ -148,10 +149,10 @@ def _known_share(query: Query, lookup: Lookup, repaired: Mapping[str, str]) -> f
 def _scored(
     query: Query, lookup: Lookup, scope: Scope | None, means: Means, known: float
 ) -> list[Scored]:
-    match = match_any(query.words) if means.words and query.words else ""
-    passage = dict(lookup.passages(match, scope, PASSAGE_LIST)) if match else {}
-    window = dict(lookup.windows(match, scope, WINDOW_LIST)) if match else {}
-    note = dict(lookup.notes(match, scope, NOTE_LIST)) if match else {}
+    words = query.words if means.words else ()
+    passage = dict(lookup.passages(words, scope, PASSAGE_LIST)) if words else {}
+    window = dict(lookup.windows(words, scope, WINDOW_LIST)) if words else {}
+    note = dict(lookup.notes(words, scope, NOTE_LIST)) if words else {}
     near: dict[int, float] = {}
     if means.meaning is not None and "vector" not in means.without:
         near = means.meaning.nearest(scope, VECTOR_LIST)
@@ -190,7 +191,7 @@ def _scored(
     return fuse(
         candidates,
         [channel for channel in channels if channel.name not in means.without],
-        complete=_complete(query, lookup, candidates) if match else _NOBODY,
+        complete=_complete(query, lookup, candidates) if words else _NOBODY,
         named=frozenset(named),
         fusion=means.fusion,
     )
