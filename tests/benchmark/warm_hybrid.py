@@ -49,12 +49,7 @@ def main() -> int:
     parser.add_argument("cache", type=Path)
     parser.add_argument("--searches", type=int, default=50)
     arguments = parser.parse_args()
-    environment = {
-        **os.environ,
-        "VAULTMEM_SEARCH_REFRESH": "never",
-        "VAULTMEM_EMBEDDER_NAME": "minilm",
-    }
-    memory = open_memory(load_settings(arguments.vault, arguments.cache, environment=environment))
+    memory = open_warm(arguments.vault, arguments.cache)
     try:
         passages = prepare(memory)
         questions = list(made_up_questions(memory, arguments.searches + 1))
@@ -68,6 +63,16 @@ def main() -> int:
     return 0
 
 
+def open_warm(vault: Path, cache: Path) -> Memory:
+    """The index, opened to be searched by words and vectors; nobody looks at the vault."""
+    environment = {
+        **os.environ,
+        "VAULTMEM_SEARCH_REFRESH": "never",
+        "VAULTMEM_EMBEDDER_NAME": "minilm",
+    }
+    return open_memory(load_settings(vault, cache, environment=environment))
+
+
 def ask(memory: Memory, mode: str, text: str) -> None:
     """One search."""
     search(memory, SearchRequest(text, mode=mode))
@@ -76,12 +81,17 @@ def ask(memory: Memory, mode: str, text: str) -> None:
 def prepare(memory: Memory) -> int:
     """Index by words and give every passage a synthetic vector; how many passages there are."""
     index(memory, IndexRequest(embed=False))
+    return put_vectors(memory)
+
+
+def put_vectors(memory: Memory, most: int | None = None) -> int:
+    """Give passages synthetic vectors, all or so many; how many have one."""
     cache = memory.open_cache(create=True)
     sidecar = memory.open_sidecar()
     assert cache is not None
     assert sidecar is not None
     space = cache.add(open_embedder(memory, "minilm").space, RULES)
-    hashes = PassageVectors(sidecar).hashes()
+    hashes = sorted(PassageVectors(sidecar).hashes())[:most]
     known = cache.known(space.id, hashes)
     missing = [text_hash for text_hash in hashes if text_hash not in known]
     generator = np.random.default_rng(SEED)
@@ -93,8 +103,11 @@ def prepare(memory: Memory) -> int:
         codes = quantise(unit(chosen + noise).astype(np.float32))
         rows = [Row(h, codes[n].tobytes(), 1.2) for n, h in enumerate(part)]
         cache.put(space.id, rows)
-    reply = embed_waiting(memory)  # attaches them all; there is nothing left to compute
-    assert reply.embedded == 0, reply
+    if most is None:
+        reply = embed_waiting(memory)  # attaches them all; there is nothing left to compute
+        assert reply.embedded == 0, reply
+    else:
+        embed_waiting(memory, share=0)  # attaches them, and computes none for the others
     return PassageVectors(sidecar).count()
 
 

@@ -33,6 +33,7 @@ TOUCHING_FILES = {
     "vault/watch.py": {"os.open"},
     "index/store.py": {"apsw.Connection", ".mkdir", ".open", ".replace", ".rmdir", ".unlink"},
     "index/lock.py": {"os.open"},
+    "index/steps.py": {"apsw.Connection"},  # of memory, to load an extension
     "index/watch_state.py": {"os.open", "os.replace", ".unlink"},
     "embedding/cache.py": {"apsw.Connection", ".rmdir", ".unlink"},
     "embedding/file_system.py": {".read_bytes"},  # what Linux says of its mounts
@@ -56,6 +57,13 @@ TOUCHING_FILES = {
     "service/doctor.py": {"tempfile.TemporaryFile"},
     "service/http_token.py": {"os.open"},
     "service/state_file.py": {".hardlink_to", ".mkdir", ".replace", ".unlink", "os.open"},
+    # The copies and notes of its own that `selftest` plays with.
+    "service/selftest_bench.py": {".mkdir", ".rmdir", "tempfile.mkdtemp"},
+    "service/selftest_children.py": {".open", ".read_text", "subprocess.Popen"},
+    "service/selftest_edits.py": {
+        *(".mkdir", ".open", ".read_bytes", ".rename", ".replace", ".unlink", ".write_bytes"),
+        *(".write_text", "os.utime", "shutil.copytree", "shutil.rmtree"),
+    },
     "service/server_check.py": {"subprocess.Popen"},
     "surfaces/cli.py": {"os.open"},
     "surfaces/cli_mcp.py": {"open"},  # the null device

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from vaultmem.embedding.embedder import Embedder, Languages
 from vaultmem.embedding.matrix import open_matrix
-from vaultmem.index.lookup import Lookup, Scope
+from vaultmem.index.lookup import Lookup
+from vaultmem.index.scope import Scope
 from vaultmem.index.vectors import PassageVectors
 from vaultmem.model.query import Filters
 from vaultmem.retrieval.fusion import Channel

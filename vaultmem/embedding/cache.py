@@ -27,6 +27,7 @@ from vaultmem.embedding.journal_mode import (
     Mode,
     Wish,
     begin_journal,
+    has_no_room_to_share,
     is_whole,
     journal_mode,
     lacks_shared_memory,
@@ -414,7 +415,27 @@ class EmbeddingCache:
         ).fetchone()
         if row is None:
             return
-        identity, generation, slots, indexed = row
+        db.execute("SAVEPOINT copying")
+        try:
+            self._copy(db, space_id, *row)
+        except apsw.SQLError as error:
+            # sqlite-vec has this one name for every failure, a full disk among them. Its table is
+            # a copy: it is made anew another time, and what is broken besides tells so by itself.
+            if not db.in_transaction:  # SQLite gave up all of it
+                raise apsw.IOError(str(error)) from None
+            db.execute("ROLLBACK TO copying")
+            db.execute("UPDATE space SET indexed = 0 WHERE id = ?", (space_id,))
+        db.execute("RELEASE copying")
+
+    def _copy(
+        self,
+        db: apsw.Connection,
+        space_id: int,
+        identity: str,
+        generation: int,
+        slots: int,
+        indexed: int,
+    ) -> None:
         table = _table(space_id, generation)
         space, _ = _parsed(identity)
         if not indexed:
@@ -544,6 +565,8 @@ def _opened(
             raise
         return None if read_only else _opened(path, mode, create=False, read_only=True)
     except apsw.IOError as error:
+        if has_no_room_to_share(error) and not create and not read_only and is_whole(path):
+            return _opened(path, mode, create=False, read_only=True)
         if mode == "delete" or not lacks_shared_memory(error):
             raise
         assert connection is not None

@@ -21,13 +21,13 @@ Wish = Literal["auto", "wal", "delete"]
 _MENDED = (3, 51, 3)
 _MENDED_EARLIER = ((3, 50, 7), (3, 44, 6))  # ... and in these lines
 
-# What SQLite says where memory cannot be mapped from a file.
+# What SQLite says where memory cannot be mapped from a file; and where there is no room for one.
 _NO_SHARED_MEMORY = (
     apsw.SQLITE_IOERR_SHMOPEN,
-    apsw.SQLITE_IOERR_SHMSIZE,
     apsw.SQLITE_IOERR_SHMLOCK,
     apsw.SQLITE_IOERR_SHMMAP,
 )
+_NO_ROOM_TO_SHARE = apsw.SQLITE_IOERR_SHMSIZE
 
 # Between two attempts to be alone with a database: seconds.
 _PAUSE = 0.01
@@ -175,6 +175,14 @@ def _leave_log(path: Path) -> None:
 def lacks_shared_memory(error: apsw.Error) -> bool:
     """Whether a write-ahead log failed because no memory could be shared."""
     return getattr(error, "extendedresult", 0) in _NO_SHARED_MEMORY
+
+
+def has_no_room_to_share(error: apsw.Error) -> bool:
+    """Whether a write-ahead log failed because there is no room for the memory that it shares.
+
+    Reading alone can do without, as long as nothing is in the log: see `read_only_uri`.
+    """
+    return getattr(error, "extendedresult", 0) == _NO_ROOM_TO_SHARE
 
 
 def holds_something(path: Path, suffix: str) -> bool:

@@ -72,7 +72,7 @@ CREATE TABLE chunk (
     speaks INTEGER NOT NULL DEFAULT 1,
     slot INTEGER
 ) STRICT;
-CREATE INDEX chunk_of_note ON chunk (note, ordinal);
+CREATE INDEX chunk_of_note ON chunk (note, ordinal, speaks, slot);
 CREATE INDEX chunk_place ON chunk (id, note, ordinal, lone, speaks, slot);
 
 CREATE TABLE link (

@@ -14,6 +14,7 @@ from vaultmem.embedding.journal_mode import (
     Mode,
     Wish,
     begin_journal,
+    has_no_room_to_share,
     holds_something,
     is_whole,
     journal_mode,
@@ -314,9 +315,11 @@ def _opened(folder: Path, journal: Wish, *, check: bool = True) -> Sidecar | Non
     except apsw.IOError as error:
         if lacks_shared_memory(error):
             return None  # the same, where nothing told so beforehand
-        if before == _inode(path):
+        if before != _inode(path):
+            return _opened(folder, journal, check=check)  # its log was taken away beside it
+        if not has_no_room_to_share(error) or not is_whole(path):
             raise
-        return _opened(folder, journal, check=check)  # its log was taken away beside it
+        sidecar = _connected_read_only(path, vfs)  # on a full disk it answers all the same
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError):
         if not os.access(path, os.R_OK):
             if os.access(folder, os.W_OK):
@@ -475,7 +478,16 @@ def put_in_place(sidecar: Sidecar, *, journal: Wish = "auto") -> Sidecar:
     Whoever opens one at this moment meets the old one, none, or a whole new one.
     """
     folder = sidecar.path.parent
-    sidecar.close()  # its log goes into it
+    # Its log goes into it. Closing would see to that as well, and tell nobody that it could not:
+    # without its log it would take the other's place as a part of itself.
+    try:
+        sidecar.checkpoint()
+    finally:
+        sidecar.close()
+    for suffix in _SUFFIXES[1:]:
+        if holds_something(sidecar.path, suffix):
+            raise _unavailable(folder, f"{_NEW_NAME}{suffix} cannot be taken in")
+        (folder / (_NEW_NAME + suffix)).unlink(missing_ok=True)
     _remove(folder)
     sidecar.path.replace(folder / SIDECAR_NAME)
     placed = _opened(folder, journal)
@@ -545,11 +557,18 @@ def make_folder(folder: Path) -> None:
     """Create the sidecar's folder and mark it as a cache."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)  # it holds the notes' text
-    try:
-        with (folder / "CACHEDIR.TAG").open("xb") as tag:
-            tag.write(_CACHEDIR_TAG)
-    except FileExistsError:
+    tag = folder / "CACHEDIR.TAG"
+    if os.path.lexists(tag):
         return
+    # Under another name first: half of one, on a disk that is full, would stay for good.
+    new = folder / "CACHEDIR.TAG.new"
+    try:
+        new.unlink(missing_ok=True)
+        with new.open("xb") as file:
+            file.write(_CACHEDIR_TAG)
+        new.replace(tag)
+    except (FileExistsError, FileNotFoundError):
+        return  # another process is at it
 
 
 # What SQLite says of a file that is not as it was written. A constraint that fails, a length out
@@ -626,8 +645,10 @@ def _full(folder: Path) -> DiskFull:
     )
 
 
-def unwritable(folder: Path) -> SidecarUnavailable:
+def unwritable(folder: Path) -> DiskFull | SidecarUnavailable:
     """The error to raise for a sidecar that can be read and nothing more."""
+    if _no_space(folder):
+        return _full(folder)
     return _unavailable(folder, "what lies in it can only be read")
 
 

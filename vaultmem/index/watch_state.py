@@ -24,10 +24,9 @@ def put_state(folder: Path, state: WatchState) -> None:
     temporary = folder / f"{_NAME}.new"  # there is one watcher; what a killed one left is used up
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
     descriptor = os.open(temporary, flags, 0o600)
-    try:
-        os.write(descriptor, json.dumps(asdict(state)).encode())
-    finally:
-        os.close(descriptor)
+    # All of it or an error: a disk that is nearly full takes a part without a word.
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(json.dumps(asdict(state)).encode())
     try:
         os.replace(temporary, path)
     except PermissionError:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from vaultmem.embedding.cache import EmbeddingCache, StoredSpace
 from vaultmem.embedding.embedder import Languages
-from vaultmem.index.lookup import Lookup, Scope
+from vaultmem.index.lookup import Lookup
+from vaultmem.index.scope import Scope
 
 if TYPE_CHECKING:
     from vaultmem.embedding.embedder import Vectors
@@ -117,7 +118,10 @@ class Meaning:
             from vaultmem.embedding.matrix import question_codes
 
             chosen = question.cache.nearest(question.space, question_codes(question.vector), slots)
-        values = question.matrix.similarities_of(question.vector, chosen or slots)
+        if len(slots) > question.matrix.slots // 4:
+            values = self._similarities()[slots]  # in the order of the rows: half the time
+        else:
+            values = question.matrix.similarities_of(question.vector, chosen or slots)
         if slots:
             # Exact, since the order of the slots is another after a rebuild, and in sqlite-vec.
             mean = math.fsum(values.tolist()) / len(values)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from vaultmem.embedding.embedder import Languages
 from vaultmem.embedding.wordpiece import is_common_word
-from vaultmem.index.lookup import Lookup, Scope
+from vaultmem.index.lookup import Lookup
 from vaultmem.index.match import match_all
+from vaultmem.index.scope import Scope
 from vaultmem.model.hit import Evidence
 from vaultmem.model.query import Query, Word
 from vaultmem.retrieval.fusion import Candidate, Channel, Complete, Fusion, Scored, fuse

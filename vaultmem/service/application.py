@@ -181,6 +181,13 @@ class Memory:
             self.sidecar = open_existing(self.folder, self.fingerprint, journal=wish)
         return self.sidecar
 
+    def open_sidecar_to_write(self) -> Sidecar | None:
+        """`open_sidecar`; one that could only be read is opened anew: there may be room now."""
+        sidecar = self.sidecar
+        if sidecar is not None and sidecar.read_only and not sidecar.connection.in_transaction:
+            self.close_sidecar()
+        return self.open_sidecar()
+
     def open_cache(self, *, create: bool = False) -> EmbeddingCache | None:
         """The cache of embeddings; None when there is none and none is to be made."""
         if self.cache is not None and not self.cache.still_there():
@@ -217,9 +224,9 @@ class Memory:
 
     def close_sidecar(self) -> None:
         """Let go of the sidecar alone: it is made anew, or somebody else has done so."""
-        if self.sidecar is not None:
-            self.sidecar.close()
-            self.sidecar = None
+        sidecar, self.sidecar = self.sidecar, None  # first: it may fail, and is closed all the same
+        if sidecar is not None:
+            sidecar.close()
 
     def close(self) -> None:
         """Let go of the sidecar, the cache and the models."""

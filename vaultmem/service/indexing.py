@@ -192,7 +192,7 @@ def take_in(
                 )
 
             obsidian = memory.obsidian  # while the sidecar that remembers them is there
-            present = None if rebuild else memory.open_sidecar()
+            present = None if rebuild else memory.open_sidecar_to_write()
             asked = requested(present) if present is not None else []
             complete = present is not None and present.meta(COMPLETE) is not None
             if present is None or not complete or must_relink(present):
@@ -217,17 +217,17 @@ def take_in(
                 with Door(memory.vault) as door:
                     run = Run(memory, sidecar, snapshot, door, bounds, time_is_up)
                     taken = run.carry_out()
+                if aside:
+                    memory.sidecar = memory.names = None  # it is closed before it is put in place
+                    sidecar = memory.sidecar = put_in_place(
+                        sidecar, journal=memory.settings["sidecar.journal"]
+                    )
             except BaseException:
                 if aside:
                     memory.close_sidecar()  # the one before is whole, and stays
                     with suppress(OSError, SidecarUnavailable):  # what ended the run is raised
                         discard_unfinished(memory.folder)
                 raise
-            if aside:
-                sidecar = memory.sidecar = put_in_place(
-                    sidecar, journal=memory.settings["sidecar.journal"]
-                )
-                memory.names = None
             if asked and not taken.left and not taken.cut_short and not taken.missing:
                 settle_requests(sidecar, asked)
             return replace(taken, waited=began - asked_at)

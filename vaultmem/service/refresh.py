@@ -68,7 +68,7 @@ def make_ready(memory: Memory, *, vectors: bool = False) -> tuple[str, ...]:
             _embed_few(memory)
         return ()
     with memory.guarded():
-        sidecar = memory.open_sidecar()
+        sidecar = memory.open_sidecar_to_write()
         if sidecar is None:
             return ()  # it is being replaced at this moment; `lookup` waits for the new one
         partial = sidecar.meta(COMPLETE) is None

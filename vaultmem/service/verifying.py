@@ -148,8 +148,8 @@ def _compare(
             # What is away would be lost with the index that still has it.
             return (*left_out, "The index was left as it is, since it holds these notes."), False
         memory.close_sidecar()
-        placed = True
         memory.sidecar = put_in_place(made, journal=wish)
+        placed = True
         return left_out, True
     finally:
         if not placed:

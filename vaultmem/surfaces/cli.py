@@ -146,6 +146,11 @@ def _parser() -> "argparse.ArgumentParser":
     index = add("index", _index, "bring the index up to date with the vault", long=True)
     index.add_argument("--rebuild", action="store_true", help="start from nothing")
     index.add_argument(
+        "--verify",
+        action="store_true",
+        help="read every note again, compare with an index made anew beside it, and repair",
+    )
+    index.add_argument(
         "--accept-deletions",
         action="store_true",
         help="forget missing notes, even if they are so many that the disk may be at fault",
@@ -236,6 +241,21 @@ def _parser() -> "argparse.ArgumentParser":
     )
     add("config", _config, "list every setting, its value and where that comes from", long=True)
     add("demo", _demo, "show vaultmem at work on a sample vault")
+    selftest = add(
+        "selftest", _selftest, "try on this computer that kills, crowds and edits spoil no index"
+    )
+    selftest.add_argument(
+        "--in", dest="folder", metavar="FOLDER", help="where it is tried (else where indexes lie)"
+    )
+    selftest.add_argument("--seed", type=_number, metavar="N", help="to try the same again")
+    many = selftest.add_mutually_exclusive_group()
+    many.add_argument(
+        "--cases", default="1", metavar="N", help="N times as many cases, 0.1 for a glance"
+    )
+    many.add_argument("--long", action="store_true", help="ten times as many cases")
+    selftest.add_argument(
+        "--keep", action="store_true", help="keep the folders of cases that were broken"
+    )
     setup = add("setup", _setup, "index the vault, connect the assistants found, check it all")
     setup.add_argument("--yes", action="store_true", help="without asking")
     mcp = add("mcp", _mcp, "serve assistants by the Model Context Protocol, on standard input")
@@ -282,10 +302,13 @@ def _error_codes() -> str:
 
 def _index(arguments: "argparse.Namespace") -> int:
     from vaultmem.model.errors import all_errors
+    from vaultmem.service.mending import REBUILT
     from vaultmem.service.operations.index import IndexReply, IndexRequest, index
     from vaultmem.surfaces.render import render_index
 
     def verdict(reply: IndexReply) -> int:
+        if reply.verified is not None and (reply.verified.differences or REBUILT in reply.degraded):
+            return 1
         if reply.embedder is None or not reply.embedder.problem:
             return 0
         _say(reply.embedder.problem)
@@ -295,6 +318,7 @@ def _index(arguments: "argparse.Namespace") -> int:
         rebuild=arguments.rebuild,
         embed=not arguments.no_embed,
         accept_deletions=arguments.accept_deletions,
+        verify=arguments.verify,
         **_room(arguments),
     )
     return _answer(arguments, lambda memory: index(memory, request), render_index, verdict)
@@ -440,6 +464,12 @@ def _demo(arguments: "argparse.Namespace") -> int:
     return int(not reply.passed)
 
 
+def _selftest(arguments: "argparse.Namespace") -> int:
+    from vaultmem.surfaces.cli_selftest import selftest
+
+    return selftest(arguments, _write, _progress())
+
+
 def _room(arguments: "argparse.Namespace") -> dict[str, Any]:
     """What is said of the reply's size."""
     return {"max_tokens": arguments.max_tokens, "cursor": arguments.cursor}
@@ -578,7 +608,7 @@ def _progress_line(stage: str, done: int, total: int, seconds: float) -> str:
     if stage == "wait":
         return "waiting for another vaultmem process that indexes this vault"
     if stage != "embed":
-        noun = "notes" if stage == "index" else "searches"
+        noun = {"index": "notes", "verify": "tables", "selftest": "cases"}.get(stage, "searches")
         return f"{stage}: {done:,} of {total:,} {noun}"
     line = f"embed: {done:,} of {total:,} passages"
     if done and seconds > 0.3:
