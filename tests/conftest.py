@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from canon import index_lines
 from hypothesis import settings
 
 from vaultmem.index.update import stored_files
@@ -22,10 +23,6 @@ settings.load_profile("seeded")
 LONG_AGO_NS = int(datetime(2001, 9, 9, tzinfo=UTC).timestamp()) * 10**9
 # Long after: no file is young, so size, times and inode alone decide who is read.
 FAR_AHEAD_NS = int(datetime(2101, 1, 1, tzinfo=UTC).timestamp()) * 10**9
-
-# What may differ between two sidecars of one vault: row numbers, and when a file was looked at.
-NOT_OF_THE_VAULT = {"last_indexed", "look_rest", "notes_when_whole"}
-CLOCKS = {"id", "slot", "mtime_ns", "ctime_ns", "inode", "read_ns"}
 
 
 @pytest.fixture
@@ -141,7 +138,7 @@ def links() -> Callable[[Memory], list[tuple[str, str, str | None]]]:
 @pytest.fixture
 def canon() -> Callable[[Memory], list[str]]:
     """Every row of a sidecar as text: ids replaced by paths and keys, without clocks, sorted."""
-    return canonical_rows
+    return index_lines
 
 
 @pytest.fixture
@@ -151,49 +148,6 @@ def assert_equals_rebuild(open_vault: Callable[..., Memory]) -> Callable[[Memory
     def compare(memory: Memory) -> None:
         fresh = open_vault(name=memory.vault.name, cache="fresh", clock=memory.clock)
         index(fresh, IndexRequest(rebuild=True))
-        assert canonical_rows(memory) == canonical_rows(fresh)
+        assert index_lines(memory) == index_lines(fresh)
 
     return compare
-
-
-def canonical_rows(memory: Memory) -> list[str]:
-    sidecar = memory.open_sidecar()
-    assert sidecar is not None
-    db = sidecar.connection
-    notes = dict(db.execute("SELECT id, path FROM note"))
-    chunks = {
-        chunk: f"{notes[note]} {key}"
-        for chunk, note, key in db.execute("SELECT id, note, key FROM chunk")
-    }
-    lines: list[str] = []
-    tables = [
-        name
-        for (name,) in db.execute(
-            "SELECT name FROM sqlite_schema WHERE type = 'table' "
-            "AND sql NOT LIKE 'CREATE VIRTUAL%' AND name NOT LIKE '%\\_text\\_%' ESCAPE '\\' "
-            "AND name NOT LIKE 'sqlite%' AND name NOT IN ('scan_problem', 'request')"
-        )
-    ]
-    assert {"note", "chunk", "chunk_item", "item", "field", "arrow"} <= set(tables)
-    for table in tables:
-        cursor = db.execute(f"SELECT * FROM {table}")
-        for row in cursor:
-            names = [column[0] for column in cursor.get_description()]
-            fields = {k: v for k, v in zip(names, row, strict=True) if k not in CLOCKS}
-            if "note" in fields:
-                fields["note"] = notes[fields["note"]]
-            if "chunk" in fields:
-                fields["chunk"] = chunks[fields["chunk"]]
-            if fields.get("key") not in NOT_OF_THE_VAULT:
-                lines.append(f"{table} {fields}")
-    lines += [f"scan {row}" for row in db.execute("SELECT * FROM scan_problem")]
-    for table, owners in (("passage_text", chunks), ("window_text", chunks), ("note_text", notes)):
-        # Raises apsw.CorruptError when the index contradicts itself.
-        db.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('integrity-check', 0)")
-        db.execute(f"CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, {table}, instance)")
-        lines += [
-            f"{table} {owners[owner]} {column} {offset} {term}"
-            for term, owner, column, offset in db.execute("SELECT * FROM temp.words")
-        ]
-        db.execute("DROP TABLE temp.words")
-    return sorted(lines)

@@ -56,7 +56,10 @@ FIELDS: dict[tuple[str, str], tuple[list[str], object]] = {
 ROOM = {"max_tokens", "cursor"}
 
 # Fields with a test of their own.
-ELSEWHERE = {("index", "embed"), ("index", "accept_deletions"), ("status", "assistants")}
+ELSEWHERE = {
+    *(("index", "embed"), ("index", "accept_deletions"), ("index", "verify")),
+    ("status", "assistants"),
+}
 
 # Operations with a test of their own: the sample vault holds no secret to allow.
 ALONE = {"allow_secret"}

@@ -30,10 +30,12 @@ from vaultmem.embedding.cache import (
 from vaultmem.embedding.embedder import Languages, Space
 from vaultmem.embedding.matrix import append_rows, open_matrix
 from vaultmem.embedding.quantise import quantise
-from vaultmem.index.lookup import Lookup, Scope
+from vaultmem.index.lookup import Lookup
+from vaultmem.index.scope import scope_of
 from vaultmem.index.store import Sidecar, create
 from vaultmem.index.vectors import PassageVectors
 from vaultmem.model.errors import DiskFull, SidecarBusy
+from vaultmem.model.query import Filters
 from vaultmem.retrieval.meaning import SELECTIVE, Meaning, Question
 from vaultmem.service.application import Memory
 from vaultmem.service.embed import embed_waiting
@@ -159,9 +161,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with sidecar.transaction() as db:
         db.executemany(
             "INSERT INTO note (id, path, disk_path, title, folded_path, folded_name, folded_title,"
-            " kind, stub, sha256, size, mtime_ns, ctime_ns, inode, read_ns, properties, searched) "
-            "VALUES (?1, ?1 || '.md', '', '', '', '', '', '', 0, '', 0, 0, 0, 0, 0, '', '')",
-            [(note,) for note in range(1, NOTES_OF_WORLD + 1)],
+            " kind, stub, sha256, size, mtime_ns, ctime_ns, inode, read_ns, passages, properties, "
+            "searched) "
+            "VALUES (?1, ?1 || '.md', '', '', '', '', '', '', 0, '', 0, 0, 0, 0, 0, ?2, '', '')",
+            [(note, PER_NOTE) for note in range(1, NOTES_OF_WORLD + 1)],
         )
         db.executemany(
             "INSERT INTO chunk (id, note, ordinal, slot, text_hash, key, trail, first_line, "
@@ -236,12 +239,13 @@ def expected_nearest(
 def test_sqlite_vec_and_numpy_find_the_same_in_any_scope(
     world: World, seed: int, limit: int, first: int, notes: int, step: int
 ) -> None:
-    which = "WHERE {0} >= ? AND {0} < ? AND {0} % ? = 0"
-    scope = Scope(
-        f"SELECT id FROM note {which.format('id')}",
-        f"SELECT id FROM chunk {which.format('note')}",
+    scope = scope_of(
+        world.sidecar.connection,
+        Filters(),
+        ["id >= ?", "id < ?", "id % ? = 0"],
         (first, first + notes, step),
     )
+    assert scope is not None
     query = np.random.default_rng(seed).standard_normal(DIMENSION).astype(np.float32)
     world.asked.clear()
     both, numpy_alone = (meaning(world, query, numpy_alone=alone) for alone in (False, True))

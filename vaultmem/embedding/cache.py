@@ -45,6 +45,8 @@ CACHE_NAME = "embeddings.db"
 CACHE_VERSION = 1
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 BUSY_TIMEOUT_MS = 10_000
+# So long a provider that did not answer is left alone.
+OUTAGE_NS = 60 * 10**9
 # sqlite-vec refuses to look for more.
 MOST_NEIGHBOURS = 4096
 
@@ -482,12 +484,16 @@ class EmbeddingCache:
     # Outages
 
     def outage(self, provider: str, now_ns: int) -> str | None:
-        """Why this provider need not be tried again yet; None when it may be."""
+        """Why this provider need not be tried again yet; None when it may be.
+
+        An outage that would last longer than any was written by another clock, and means nothing.
+        """
         with self._sound() as db:
             row = db.execute(
                 "SELECT until_ns, reason FROM outage WHERE provider = ?", (provider,)
             ).fetchone()
-        return str(row[1]) if row is not None and now_ns < row[0] else None
+        lasts = row is not None and now_ns < row[0] <= now_ns + OUTAGE_NS
+        return str(row[1]) if row is not None and lasts else None
 
     def put_outage(self, provider: str, until_ns: int, reason: str) -> None:
         """Remember that a provider does not answer."""

@@ -24,7 +24,9 @@ def ask_for(sidecar: Sidecar, paths: Iterable[str], now_ns: int) -> bool:
         with sidecar.transaction() as db:
             db.executemany(
                 "INSERT INTO request (path, asked_ns) VALUES (?, ?) "
-                "ON CONFLICT (path) DO UPDATE SET asked_ns = excluded.asked_ns",
+                # Another number than before, also where the clock stands still or went back: by it
+                # `settle_requests` tells whether a request was made anew.
+                "ON CONFLICT (path) DO UPDATE SET asked_ns = max(excluded.asked_ns, asked_ns + 1)",
                 [(path, now_ns) for path in sorted(set(paths))],
             )
     except apsw.BusyError:

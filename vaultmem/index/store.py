@@ -258,9 +258,25 @@ def is_made_aside(folder: Path) -> bool:
     return os.path.lexists(folder / _NEW_NAME)
 
 
+def made_aside(folder: Path) -> Sidecar | None:
+    """The sidecar made aside, where the one it was to replace is gone; None for none of use.
+
+    A process that is killed while it puts one in place leaves that one alone, and whole.
+    Hold the writer lock.
+    """
+    path = folder / _NEW_NAME
+    try:
+        if lies_in(folder) or not stat.S_ISREG(path.lstat().st_mode):
+            return None
+        return _connected(path, None)
+    except (SidecarDamaged, OSError, apsw.Error):
+        return None  # it was begun, and no more; what is wrong with the disk comes up again
+
+
 def discard_unfinished(folder: Path) -> None:
     """Remove what a run that was ended left of a sidecar made aside. Hold the writer lock."""
-    if os.path.lexists(folder / _NEW_NAME):
+    # Of one that was being removed, perhaps only what lay beside it.
+    if any(os.path.lexists(folder / (_NEW_NAME + suffix)) for suffix in _SUFFIXES):
         _remove(folder, _NEW_NAME)
 
 

@@ -120,14 +120,6 @@ class PassageVectors:
             self._db.execute("SELECT DISTINCT slot, text_hash FROM chunk WHERE slot IS NOT NULL")
         )
 
-    def detach(self, slots: Iterable[int]) -> None:
-        """Take these vectors away from the passages that have them."""
-        with self._sidecar.transaction() as db:
-            db.executemany(
-                "UPDATE chunk SET slot = NULL WHERE slot = ?", [(slot,) for slot in slots]
-            )
-            forget_centroid(db)
-
     def paths_with(self, slot: int) -> list[str]:
         """Paths of the notes with a passage that has this vector."""
         return [

@@ -38,6 +38,7 @@ class Snapshot:
     away: frozenset[str] = frozenset()  # notes whose text is elsewhere: a sync service's stand-ins
     region: frozenset[str] | None = None  # speaks of these and what is below; None: of all
     rest: tuple[str, ...] = ()  # folders, as on disk, whose turn had not come when time was up
+    listed: frozenset[str] = frozenset()  # folders that were, though one above them was not
 
     @property
     def cut_short(self) -> bool:
@@ -48,7 +49,19 @@ class Snapshot:
         """Whether it says something about a vault path, if only that nothing is there."""
         if self.region is not None and not within(path, self.region):
             return False
-        return not within(path, self.unlisted)
+        return not unseen(path, self.unlisted, self.listed)
+
+
+def unseen(path: str, unlisted: Container[str], listed: Container[str]) -> bool:
+    """Whether a vault path is below a folder that was not listed, so that absence proves nothing.
+
+    unlisted, listed: of a snapshot. The nearest folder above it decides.
+    """
+    while path not in unlisted:
+        if not path or path in listed:
+            return False
+        path = path.rpartition("/")[0]
+    return True
 
 
 def within(path: str, places: Container[str]) -> bool:

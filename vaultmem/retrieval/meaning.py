@@ -1,6 +1,5 @@
 """The vector channel: how near each passage's meaning is to the question's."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -72,7 +71,8 @@ class Meaning:
         asked = limit
         while True:
             if scope is not None:
-                found = self._nearest_of(self._lookup.slots_in(scope), limit)
+                slots = self._question.matrix.among(self._lookup.slots_in(scope))
+                found = self._nearest_of(slots, limit)
             else:
                 found = self._question.matrix.best(self._similarities(), asked)
             chunks = self._lookup.chunks_at(found, scope)
@@ -112,21 +112,23 @@ class Meaning:
     def _nearest_of(self, slots: list[int], limit: int) -> dict[int, float]:
         """slot -> cosine of the nearest of these slots."""
         question = self._question
-        slots = [slot for slot in slots if slot < question.matrix.slots]
         chosen: Sequence[int] | None = None
         if slots and len(slots) <= SELECTIVE:
             from vaultmem.embedding.matrix import question_codes
 
             chosen = question.cache.nearest(question.space, question_codes(question.vector), slots)
-        if len(slots) > question.matrix.slots // 4:
-            values = self._similarities()[slots]  # in the order of the rows: half the time
+        names = chosen or slots
+        if len(names) > question.matrix.slots // 4:
+            values = self._similarities()[names]  # in the order of the rows: half the time
         else:
-            values = question.matrix.similarities_of(question.vector, chosen or slots)
+            values = question.matrix.similarities_of(question.vector, names)
         if slots:
-            # Exact, since the order of the slots is another after a rebuild, and in sqlite-vec.
-            mean = math.fsum(values.tolist()) / len(values)
+            # Sorted, since the order of the slots is another after a rebuild, and in sqlite-vec.
+            ordered = values.copy()
+            ordered.sort()
+            mean = float(ordered.sum(dtype="float64")) / len(values)
             self._floor = min(self.corpus_floor, mean)
-        return question.matrix.best(values, limit, chosen or slots)
+        return question.matrix.best(values, limit, names)
 
     def _similarities(self) -> "Vectors":
         if self._all is None:

@@ -179,7 +179,10 @@ def _scored(
             Channel("note", note, trust=trust, by_note=True),
         ]
     if near and means.meaning is not None:
-        best = sorted(passage, key=lambda chunk: -passage[chunk]) if means.words else []
+        # Of equals the first by path: their numbers are others after a rebuild.
+        found = [place for place in places.values() if place.id in passage] if means.words else []
+        found.sort(key=lambda p: (-passage[p.id], notes[p.note][0], p.ordinal))
+        best = [place.id for place in found]
         channels.insert(
             1 if means.words else 0,
             Channel(

@@ -27,27 +27,31 @@ def back_up(folder: Path, client: str, file: Path, content: bytes, now: datetime
     """
     # A client may have two files of one name.
     which = f"{client}-{sha256(os.fsencode(file)).hexdigest()[:8]}"
-    stamp = f"{now:%Y%m%dT%H%M%SZ}"
-    number = 1
-    name = f"{which}-{stamp}-{file.name}"
-    while os.path.lexists(folder / name):
-        number += 1
-        name = f"{which}-{stamp}-{number}-{file.name}"
+    # Counted, since a clock may go back: the time is for people, the number tells the order.
+    number = 1 + max((copy[0] for copy in _copies(folder, which, file.name)), default=0)
+    counted = f"-{number}" if number > 1 else ""
+    name = f"{which}-{now:%Y%m%dT%H%M%SZ}{counted}-{file.name}"
     put_state_file(folder, name, content, replace=False)
-    _let_go(folder, which, file.name, name)
+    _let_go(folder, which, file.name)
     return folder / name
 
 
-def _let_go(folder: Path, which: str, file_name: str, newest: str) -> None:
+def _copies(folder: Path, which: str, file_name: str) -> list[tuple[int, str, str]]:
+    """(number, time, name) of the copies of a file; the number is 1 where it has none."""
     pattern = re.compile(
         rf"{re.escape(which)}-(\d{{8}}T\d{{6}}Z)(?:-(\d+))?-{re.escape(file_name)}"
     )
-    found: list[tuple[str, int, str]] = []
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []  # none was made yet; or making one says what is wrong
+    found = [match for name in names if (match := pattern.fullmatch(name))]
+    return [(int(match[2] or 1), match[1], match[0]) for match in found]
+
+
+def _let_go(folder: Path, which: str, file_name: str) -> None:
     with suppress(OSError):  # one copy too many is no reason to leave a client unconnected
-        for name in os.listdir(folder):
-            if (match := pattern.fullmatch(name)) and name != newest:
-                found.append((match[1], int(match[2] or 1), name))
-        for *_, name in sorted(found)[: max(0, len(found) - KEPT + 1)]:
+        for *_, name in sorted(_copies(folder, which, file_name))[:-KEPT]:
             (folder / name).unlink(missing_ok=True)
 
 

@@ -7,7 +7,6 @@ keeps its mode and owner, and writes nothing over a file that is not what was re
 import os
 import re
 import stat
-import sys
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from vaultmem.model.errors import Refused
+from vaultmem.service.state_file import is_running
 
 MAX_BYTES = 50 * 1024 * 1024
 
@@ -228,20 +228,8 @@ def _remove_abandoned(target: Path) -> None:
     with suppress(OSError):  # the folder cannot be listed, or another process was first
         for name in os.listdir(target.parent):
             found = pattern.fullmatch(name)
-            if found and not _is_running(int(found[1])):
+            if found and not is_running(int(found[1])):
                 target.with_name(name).unlink(missing_ok=True)
-
-
-def _is_running(pid: int) -> bool:
-    if sys.platform == "win32":
-        return True  # asking there may end a process; what was left stays
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
 
 
 def _flush_folder(folder: Path) -> None:

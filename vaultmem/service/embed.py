@@ -241,6 +241,8 @@ def _embed(
         _switch(cache, space.id, PassageVectors(current))
         with current.transaction():
             current.set_meta(WISH, wanted)
+        if hashes and serving_space(memory, current) is None:
+            cache.check()  # it knows a vector of each text, and has another one where that lies
     _tidy(cache, PassageVectors(current))
     remove_strange_files(cache)
     _settle(memory)

@@ -4,7 +4,7 @@ import json
 import os
 from hashlib import sha256
 
-from vaultmem.embedding.cache import EmbeddingCache, StoredSpace
+from vaultmem.embedding.cache import OUTAGE_NS, EmbeddingCache, StoredSpace
 from vaultmem.embedding.embedder import Embedder, Options, Space
 from vaultmem.embedding.providers import provider
 from vaultmem.index.store import Sidecar, sidecar_errors
@@ -25,9 +25,6 @@ RULES = f"int8 max-abs; chunker {CHUNKER_VERSION}; text {EMBEDDED_TEXT_VERSION}"
 
 # The sidecar's meta value that says by which settings its passages were last fully embedded.
 WISH = "embedder"
-
-# A server that did not answer is left alone for this long.
-OUTAGE_NS = 60 * 10**9
 
 
 def chosen_name(memory: Memory, sidecar: Sidecar) -> str | None:

@@ -17,6 +17,8 @@ from vaultmem.index.store import (
     Sidecar,
     create,
     discard_unfinished,
+    lies_in,
+    made_aside,
     make_folder,
     put_in_place,
     stored_paths,
@@ -39,6 +41,7 @@ from vaultmem.model.errors import SidecarDamaged, SidecarUnavailable, VaultEmpty
 from vaultmem.model.note import Problem
 from vaultmem.security.mask import key_name
 from vaultmem.service.application import Memory
+from vaultmem.service.state_file import discard_unfinished_state
 from vaultmem.service.vault_settings import remember_settings
 from vaultmem.vault.chunk import chunk_note
 from vaultmem.vault.delta import (
@@ -184,7 +187,7 @@ def take_in(
                     memory.progress.report("wait", 1, 1)
             # Under the lock: what another process took in meanwhile must not look like gone.
             began = memory.clock.elapsed()
-            discard_unfinished(memory.folder)
+            _settle_killed(memory)
 
             def time_is_up() -> bool:
                 return (
@@ -224,13 +227,27 @@ def take_in(
                     )
             except BaseException:
                 if aside:
-                    memory.close_sidecar()  # the one before is whole, and stays
+                    memory.close_sidecar()
+                    # The one before is whole, and stays; where it is gone already, the new one is.
                     with suppress(OSError, SidecarUnavailable):  # what ended the run is raised
-                        discard_unfinished(memory.folder)
+                        if lies_in(memory.folder):
+                            discard_unfinished(memory.folder)
                 raise
             if asked and not taken.left and not taken.cut_short and not taken.missing:
                 settle_requests(sidecar, asked)
             return replace(taken, waited=began - asked_at)
+
+
+def _settle_killed(memory: Memory) -> None:
+    """End what a run that was killed had begun beside the sidecar; the writer lock is held."""
+    aside = made_aside(memory.folder)
+    if aside is not None:
+        if aside.meta(COMPLETE) is not None:  # it was about to be put in place
+            put_in_place(aside, journal=memory.settings["sidecar.journal"]).close()
+        else:
+            aside.close()
+    discard_unfinished(memory.folder)
+    discard_unfinished_state(memory.settings.state_folder)
 
 
 def look(

@@ -174,11 +174,17 @@ def _verify_vectors(memory: Memory, found: _Findings) -> int:
         vectors = PassageVectors(sidecar)
         attached = vectors.attached()
         known = cache.text_hashes(space.id)
-        strangers = [slot for slot, text_hash in attached if known.get(slot) != text_hash]
-        for slot in strangers:
+        doubtful: set[bytes] = set()
+        for slot, text_hash in attached:
+            if known.get(slot) == text_hash:
+                continue
             for path in vectors.paths_with(slot):
                 found.add(Difference(path, "vector", "that of another text"))
-        vectors.detach(strangers)
+            # Which of the two it is of, nobody can tell any more.
+            doubtful.update({text_hash, known.get(slot, text_hash)})
+        if doubtful:
+            cache.compact(space.id, set(known.values()) - doubtful)
+            return len(attached)  # with slots numbered anew, and a file begun anew
         if not _file_is_true(cache, space):
             found.add(Difference("", "vectors", "the file is not what embeddings.db holds"))
             _begin_file_anew(memory, cache, space)

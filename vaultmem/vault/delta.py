@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from vaultmem.model.delta import Delta, FileState, Snapshot, StoredFile, Suspects, within
+from vaultmem.model.delta import Delta, FileState, Snapshot, StoredFile, Suspects, unseen
 
 # File systems stamp with up to two seconds of slack (FAT), and an editor can save twice within
 # one tick: a file this young at the time it was read is hashed again next time.
@@ -26,7 +26,7 @@ def first_look(snapshot: Snapshot, stored: Mapping[str, StoredFile]) -> Suspects
     if snapshot.unlisted:
         # Absence is not deletion: a folder that could not be listed says nothing.
         unlisted = frozenset(snapshot.unlisted)
-        missing = [path for path in missing if not within(path, unlisted)]
+        missing = [path for path in missing if not unseen(path, unlisted, snapshot.listed)]
     if snapshot.away:
         missing = [path for path in missing if path not in snapshot.away]
     return Suspects(tuple(new), tuple(changed), tuple(sorted(missing)), unchanged)
@@ -37,8 +37,8 @@ def standing_files(snapshot: Snapshot, known: frozenset[str]) -> frozenset[str]:
     if not snapshot.unlisted:
         return snapshot.files
     unlisted = frozenset(snapshot.unlisted)
-    unseen = {path for path in known if within(path, unlisted)}
-    return snapshot.files | (unseen - snapshot.notes.keys())
+    unknown = {path for path in known if unseen(path, unlisted, snapshot.listed)}
+    return snapshot.files | (unknown - snapshot.notes.keys())
 
 
 def count_waiting(snapshot: Snapshot, stored: Mapping[str, StoredFile]) -> int:

@@ -4,7 +4,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from pathlib import Path
 
 from vaultmem.model.delta import FileState, Snapshot, within
@@ -24,6 +24,8 @@ _STAND_INS = (".{}.icloud", "{}.nextcloud", "{}.owncloud")
 
 # SQLite's integers are signed; some network file systems use all 64 bits.
 _INODE_MASK = 0x7FFF_FFFF_FFFF_FFFF
+# As nanoseconds they reach to the year 2262, and a disk keeps whatever time a file was given.
+_LAST_NS = 0x7FFF_FFFF_FFFF_FFFF
 
 
 def scan(
@@ -51,23 +53,27 @@ def scan(
     if only is not None:
         pending, region = walk.places(str(vault), only)
     listed: set[str] = set()
-    rest: tuple[str, ...] = ()
+    spelt: set[str] = set()  # ... as the vault spells them
+    turns: dict[str, str] = {}  # the same of those whose turn has not come, the next one first
     while pending:
         folder, disk_prefix, prefix = pending.pop()
         if disk_prefix in listed:
             continue
         # One besides the vault itself, or a walk after another would get nowhere.
-        if len(listed) > 1 and time_is_up is not None and time_is_up():
-            pending.append((folder, disk_prefix, prefix))
-            # Each has one turn, the last of those that it was given.
-            turns = {disk: prefix for _, disk, prefix in reversed(pending) if disk not in listed}
-            walk.unlisted += [prefix.rstrip("/") for prefix in turns.values()]
-            rest = tuple(disk.rstrip("/") for disk in reversed(turns))
-            break
+        over = turns or (len(listed) > 1 and time_is_up is not None and time_is_up())
+        # Where a folder is there in two spellings, which file of the two has the name is told by
+        # both: both are looked at, or neither is.
+        if over and prefix not in spelt:
+            turns.setdefault(disk_prefix, prefix)
+            continue
         pending += walk.folder(folder, disk_prefix, prefix)
         if not listed and first:
             pending += walk.folders(str(vault), first)
         listed.add(disk_prefix)
+        spelt.add(prefix)
+    for disk_prefix, prefix in turns.items():
+        walk.not_listed(disk_prefix, prefix)
+    rest = tuple(disk.rstrip("/") for disk in reversed(turns))
     return Snapshot(
         notes=dict(sorted(walk.notes.items())),
         files=frozenset(walk.files),
@@ -77,6 +83,7 @@ def scan(
         away=walk.absent(region),
         region=None if region is None else frozenset(region),
         rest=rest,
+        listed=walk.out_of_turn(spelt | listed) if rest else frozenset(),
     )
 
 
@@ -90,7 +97,7 @@ class _Walk:
         self.files: set[str] = set()
         self.excluded: dict[str, str] = {}
         self.problems: list[Problem] = []
-        self.unlisted: list[str] = []
+        self.unlisted: set[str] = set()
         self.away: set[str] = set()
         self.region: set[str] | None = None  # while single places are looked at: what they are
 
@@ -183,7 +190,7 @@ class _Walk:
                 # The composed spelling comes first: it is the one that a vault path has.
                 entries = sorted(chosen, key=lambda entry: (not _composed(entry.name), entry.name))
         except OSError as error:
-            self.unlisted.append(prefix.rstrip("/"))
+            self.not_listed(disk_prefix, prefix)
             self._report(
                 prefix.rstrip("/") or ".", "folder-unreadable", f"Cannot list it: {error.strerror}."
             )
@@ -213,10 +220,20 @@ class _Walk:
                     )
             except OSError as error:
                 gone = isinstance(error, FileNotFoundError)
-                if not gone and prefix.rstrip("/") not in self.unlisted:
-                    self.unlisted.append(prefix.rstrip("/"))
+                if not gone:
+                    self.not_listed(disk_prefix, prefix)
                 self._report(prefix + name, "unreadable", f"Cannot look at it: {error.strerror}.")
         return below
+
+    def not_listed(self, disk_prefix: str, prefix: str) -> None:
+        """Absence below a folder proves nothing: below its path, and below its own spelling, which
+        stands for a path where another file has that."""
+        self.unlisted.update((prefix.rstrip("/"), disk_prefix.rstrip("/")))
+
+    def out_of_turn(self, prefixes: Iterable[str]) -> frozenset[str]:
+        """Those of the folders listed that lie below one that was not. prefixes: of all listed."""
+        folders = {prefix.rstrip("/") for prefix in prefixes} - self.unlisted
+        return frozenset(folder for folder in folders if within(folder, self.unlisted))
 
     def _file(self, entry: "os.DirEntry[str]", disk_prefix: str, prefix: str) -> None:
         name = self._spelling(entry.name, prefix)
@@ -262,8 +279,8 @@ class _Walk:
             return
         self.notes[path] = FileState(
             state.st_size,
-            state.st_mtime_ns,
-            state.st_ctime_ns,
+            _bounded(state.st_mtime_ns),
+            _bounded(state.st_ctime_ns),
             state.st_ino & _INODE_MASK,
             disk_prefix + entry.name,
         )
@@ -406,6 +423,11 @@ def _reached(vault: str, folders: Sequence[str]) -> int | None:
         if not stat.S_ISDIR(mode):
             return None if stat.S_ISLNK(mode) else count
     return len(folders)
+
+
+def _bounded(time_ns: int) -> int:
+    """The time, or the nearest that can be stored."""
+    return min(max(time_ns, -_LAST_NS), _LAST_NS)
 
 
 def _composed(name: str) -> bool:
