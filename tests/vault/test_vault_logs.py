@@ -228,7 +228,7 @@ def test_a_link_with_something_below_it_is_an_entry() -> None:
     ],
 )
 def test_a_field_of_a_sentence_or_a_task_is_not_the_note_s_day(text: str) -> None:
-    assert note_date(note(text, "2026-05-03.md"), date(2001, 2, 3)) == date(2026, 5, 3)
+    assert note_date(note(text, "2026-05-03.md")) == date(2026, 5, 3)
 
 
 @pytest.mark.parametrize(

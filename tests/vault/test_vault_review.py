@@ -162,8 +162,8 @@ def test_folders_that_mean_something_are_known_in_any_spelling(
     day, other = note("x", "Büro/Besuche/03.05.2026.md"), note("x", "Büro/03.05.2026.md")
 
     plain = kind_rules(obsidian, {})
-    assert (note_kind(day, plain), note_date(day, TODAY, plain)) == ("daily", date(2026, 5, 3))
-    assert (note_kind(other, plain), note_date(other, TODAY, plain)) == ("note", TODAY)
+    assert (note_kind(day, plain), note_date(day, plain)) == ("daily", date(2026, 5, 3))
+    assert (note_kind(other, plain), note_date(other, plain)) == ("note", None)
     assert note_kind(day, kind_rules(obsidian, {folder: "visit"})) == "visit"
     assert note_kind(day, kind_rules(obsidian, {}, templates=[folder])) == "template"
     assert note_kind(other, kind_rules(obsidian, {folder: "a"}, templates=[folder])) == "note"
@@ -171,7 +171,7 @@ def test_folders_that_mean_something_are_known_in_any_spelling(
 
 @pytest.mark.parametrize("key", ["date created", "Date Created", "date-created", "Creation Date"])
 def test_the_day_a_note_was_made_has_many_names(key: str) -> None:
-    assert note_date(note(f"---\n{key}: 2026-05-03\n---\n"), TODAY) == date(2026, 5, 3)
+    assert note_date(note(f"---\n{key}: 2026-05-03\n---\n")) == date(2026, 5, 3)
 
 
 # Copies of sync services

@@ -36,6 +36,7 @@ CREATE TABLE note (
     folded_title TEXT NOT NULL,
     kind TEXT NOT NULL,
     date TEXT,
+    undated INTEGER NOT NULL DEFAULT 0,
     stub INTEGER NOT NULL,
     apart INTEGER NOT NULL DEFAULT 0,
     screening INTEGER NOT NULL DEFAULT 0,

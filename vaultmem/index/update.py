@@ -47,6 +47,7 @@ class Entry:
     read_ns: int
     kind: str
     date: str | None  # ISO day
+    undated: bool  # whether that is its file's, since it has none of its own
     stub: bool
     identity: str | None
     items: tuple[Item, ...] = ()
@@ -89,6 +90,23 @@ def touch(
             "read_ns = ?, date = coalesce(?, date) WHERE path = ?",
             (*state, read_ns, date, path),
         )
+
+
+def is_undated(sidecar: Sidecar, path: str) -> bool:
+    """Whether a note has its file's day, since it has none of its own."""
+    value = sidecar.connection.execute("SELECT undated FROM note WHERE path = ?", (path,)).get
+    return bool(value)
+
+
+def move_days(sidecar: Sidecar, day: Callable[[int], str]) -> None:
+    """Give every undated note the day of its file's time anew. day: nanoseconds -> ISO day."""
+    with sidecar.transaction() as db:
+        moved: list[tuple[str, int]] = []
+        for note, mtime_ns, date in db.execute("SELECT id, mtime_ns, date FROM note WHERE undated"):
+            now = day(mtime_ns)
+            if now != date:
+                moved.append((now, note))
+        db.executemany("UPDATE note SET date = ? WHERE id = ?", moved)
 
 
 def remove_note(sidecar: Sidecar, path: str) -> None:
@@ -257,6 +275,7 @@ def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _St
         fold(note.title),
         entry.kind,
         entry.date,
+        int(entry.undated),
         int(entry.stub),
         int(entry.apart),
         int(note.screening),
@@ -274,17 +293,17 @@ def _put_row(db: apsw.Connection, entry: Entry, fields: SearchedFields, old: _St
     if old is not None:
         db.execute(
             "UPDATE note SET path = ?, disk_path = ?, title = ?, folded_path = ?, folded_name = ?, "
-            "folded_title = ?, kind = ?, date = ?, stub = ?, apart = ?, screening = ?, "
-            "sha256 = ?, identity = ?, size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, "
-            "read_ns = ?, passages = ?, properties = ?, searched = ? WHERE id = ?",
+            "folded_title = ?, kind = ?, date = ?, undated = ?, stub = ?, apart = ?, "
+            "screening = ?, sha256 = ?, identity = ?, size = ?, mtime_ns = ?, ctime_ns = ?, "
+            "inode = ?, read_ns = ?, passages = ?, properties = ?, searched = ? WHERE id = ?",
             (*values, old.id),
         )
         return old.id
     db.execute(
         "INSERT INTO note (path, disk_path, title, folded_path, folded_name, folded_title, kind, "
-        "date, stub, apart, screening, sha256, identity, size, "
+        "date, undated, stub, apart, screening, sha256, identity, size, "
         "mtime_ns, ctime_ns, inode, read_ns, passages, properties, searched) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         values,
     )
     return db.last_insert_rowid()

@@ -56,6 +56,10 @@ class Clock:
         except (OverflowError, ValueError, OSError):
             return date(1970, 1, 1) if epoch_ns < 0 else date.max
 
+    def zone(self) -> str:
+        """A name for the rules by which `day` tells days."""
+        return f"{' '.join(time.tzname)} {time.timezone} {time.altzone}"
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:

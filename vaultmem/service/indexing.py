@@ -28,6 +28,8 @@ from vaultmem.index.update import (
     Entry,
     erase_later,
     erase_now,
+    is_undated,
+    move_days,
     must_erase,
     put_files,
     put_note,
@@ -80,6 +82,9 @@ AHEAD_BYTES = 1 << 20
 
 # Set once a run has taken in everything it saw; until then notes are missing from the index.
 COMPLETE = "complete"
+
+# The time zone that undated notes have their days by: a journey changes them, and no file.
+_ZONE = "zone"
 
 # Folders that the last look had no time for, so that the next begins with them.
 _REST = "look_rest"
@@ -394,6 +399,8 @@ class Run:
 
     def carry_out(self) -> Taken:
         """Do what the delta asks for."""
+        if self.snapshot.region is None:
+            self._follow_zone()
         suspects = first_look(self.snapshot, self.stored)
         trusted: frozenset[str] = frozenset()
         if self.doubting:
@@ -705,6 +712,7 @@ class Run:
         items = find_items(note, self.rules, kind)
         pieces = self.memory.settings["chunk.max_pieces"]
         chunks = chunk_note(note, max_pieces=pieces, items=items)
+        own_day = note_date(note, self.rules)
         entry = Entry(
             note=note,
             chunks=chunks,
@@ -712,7 +720,8 @@ class Run:
             sha256=sha256(data).hexdigest(),
             read_ns=read_ns,
             kind=kind,
-            date=note_date(note, self.memory.clock.day(state.mtime_ns), self.rules).isoformat(),
+            date=(own_day or self.memory.clock.day(state.mtime_ns)).isoformat(),
+            undated=own_day is None,
             items=items,
             apart=self.rules.templates_apart and self.rules.is_template(path),
             stub=is_stub(note),
@@ -737,14 +746,16 @@ class Run:
         """The day of a touched note, if that may have become another one."""
         day = self.memory.clock.day
         modified = day(self.snapshot.notes[path].mtime_ns)
-        if modified == day(self.stored[path].state.mtime_ns):
+        if modified == day(self.stored[path].state.mtime_ns) or not is_undated(self.sidecar, path):
             return None
-        data = self._read(path)
-        return (
-            note_date(parse(path, data, self.screen), modified, self.rules).isoformat()
-            if isinstance(data, bytes)
-            else None
-        )
+        return modified.isoformat()
+
+    def _follow_zone(self) -> None:
+        """Give notes without a day of their own the one that their file's time is, here and now."""
+        here = self.memory.clock.zone()
+        if self.sidecar.meta(_ZONE) != here:
+            move_days(self.sidecar, lambda mtime_ns: self.memory.clock.day(mtime_ns).isoformat())
+            self.sidecar.set_meta(_ZONE, here)
 
     def _taken(
         self,

@@ -139,8 +139,11 @@ def _stated_kind(note: Note) -> str:
     return ""
 
 
-def note_date(note: Note, modified: date, rules: KindRules | None = None) -> date:
-    """The day a note is about: a date property, else its name, else when the file was modified."""
+def note_date(note: Note, rules: KindRules | None = None) -> date | None:
+    """The day a note is about: a date property, else its name; None where neither says one.
+
+    Such a note has the day on which its file was modified.
+    """
     properties = {key.lower(): value for key, value in note.frontmatter.properties.items()}
     for field in _own_fields(note):
         properties.setdefault(field.key.lower(), field.value)
@@ -149,7 +152,7 @@ def note_date(note: Note, modified: date, rules: KindRules | None = None) -> dat
         if found is not None:
             return found
     daily = rules.daily_note(note.path) if rules is not None else None
-    return daily or day_in(note.name) or modified
+    return daily or day_in(note.name)
 
 
 def _own_fields(note: Note) -> list[Field]:
