@@ -184,7 +184,7 @@ def _configured(folder: Path) -> tuple[str | None, str | None]:
     for text, known in zip(found, zip(*_states(), strict=True), strict=True):
         assert text in known, text
     for kept in (folder / "state").rglob("backups/*"):
-        if not re.search(r"\.\d+\Z|made-folders", kept.name):  # not in its place yet
+        if not re.search(r"\.\d+\.new\Z|made-folders", kept.name):  # not in its place yet
             texts = {text for state in _states() for text in state}
             assert _text(kept, folder) in texts, kept
     return found
