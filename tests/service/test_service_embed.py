@@ -3,6 +3,7 @@
 import os
 import random
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -364,7 +365,11 @@ def test_words_are_found_and_notes_indexed_while_vectors_are_computed(
     assert_vectors_are_true(memory)
 
 
-def test_a_second_embedder_is_told_about_the_first_and_does_no_harm(open_embedded: Open) -> None:
+def test_a_second_embedder_is_told_about_the_first_and_does_no_harm(
+    open_embedded: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first waits for the second here, and not the other way round.
+    monkeypatch.setattr(sys.modules[index.__module__], "LOCK_SECONDS", 0.0)
     second = open_embedded()
     replies: list[IndexReply] = []
     memory = open_embedded(

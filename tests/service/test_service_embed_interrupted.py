@@ -130,22 +130,36 @@ from vaultmem.service.settings import load_settings
 def report(stage, done, total):
     if stage == "embed":
         print(done, flush=True)
+        sys.stdin.readline()
 settings = load_settings(sys.argv[1], sys.argv[2], environment={"VAULTMEM_EMBEDDER_NAME": "minilm"})
 index(open_memory(settings, progress=Progress(report)), IndexRequest())
 """
 
 
 def kill(memory: Memory, cache: Path, *, at: int, by: int) -> int:
-    """Index in a process of its own, and end it once so many vectors were reported."""
+    """Index in a process of its own, and end it once so many vectors were reported.
+
+    It waits to be told to go on at every report, and so never ends before it is ended.
+    """
     command = [sys.executable, "-c", INDEX_AND_COUNT, str(memory.vault), str(cache)]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     ) as process:
+        assert process.stdin is not None
         assert process.stdout is not None
         for line in process.stdout:
+            process.stdin.write("\n")
+            process.stdin.flush()
             if int(line) >= at:
                 process.send_signal(by)
                 break
+        else:
+            pytest.fail(f"{at} vectors were never reported")
+        process.wait(60)
     return process.returncode
 
 
