@@ -1,15 +1,19 @@
 """`index --verify`: what differs is said and mended, and nothing that is only away is lost."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from counted_embedder import Counted, assert_vectors_are_true, serving, use
 
+from vaultmem.index.lock import embedding_lock
 from vaultmem.index.vectors import PassageVectors
 from vaultmem.model.errors import UsageError
+from vaultmem.service import indexing, verifying
 from vaultmem.service.application import Memory, Progress
 from vaultmem.service.mending import REBUILT
 from vaultmem.service.operations.index import IndexReply, IndexRequest, index
@@ -155,6 +159,7 @@ def test_an_index_that_holds_what_is_away_is_not_replaced(half_away: Memory) -> 
     assert reply.verified is not None
     assert not reply.verified.repaired
     assert "left as it is" in reply.degraded[-1]
+    assert "--accept-deletions" in reply.degraded[-1]
     assert reply.notes.total == 120
     assert search(half_away, SearchRequest("kiln 7")).hits
 
@@ -290,3 +295,129 @@ def test_the_vaults_files_stay_as_they_are(indexed: Open, tmp_path: Path) -> Non
     spoil(memory, "DELETE FROM link")
     verified(memory)
     assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in memory.vault.rglob("*")} == before
+
+
+def test_damaged_vectors_cost_no_note_that_is_only_away(half_away: Memory) -> None:
+    index(half_away, IndexRequest())
+    half_away.close()
+    (half_away.folder / "embeddings.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 8192)
+    reply = verified(half_away)
+    assert REBUILT not in reply.degraded
+    assert reply.notes.total == 120
+
+
+def hide(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """A folder that cannot be listed, also by root."""
+    real = os.scandir
+
+    def refuse(path: Any = ".") -> Any:
+        if Path(os.fsdecode(path)) == folder:
+            raise PermissionError(13, "Permission denied", str(folder))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+
+
+def test_files_of_a_folder_that_cannot_be_listed_are_linked_to_as_before(
+    indexed: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = indexed({**NOTES, "att/pot.png": b"PNG", "Pot.md": "See ![[pot.png]].\n"})
+    hide(monkeypatch, memory.vault / "att")
+    reply = verified(memory)
+    assert reply.differences == ()
+    assert reply.degraded == ("1 file in folders that cannot be listed: not compared.",)
+    spoil(memory, "UPDATE note SET title = 'Oven' WHERE path = 'Kiln.md'")
+    reply = verified(memory)
+    assert kinds(reply) == {("Kiln.md", "note")}
+    assert reply.verified is not None
+    assert not reply.verified.repaired
+    assert memory.sidecar is not None
+    leads = memory.sidecar.connection.execute(
+        "SELECT resolved FROM link WHERE target = 'pot.png'"
+    ).get
+    assert leads == "att/pot.png"
+
+
+def test_a_note_edited_between_the_walk_and_the_reading_did_not_change_unseen(
+    open_vault: Open, far_ahead: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = open_vault(NOTES, clock=far_ahead)
+    index(memory, IndexRequest())
+    real = indexing.look
+    looks: list[Any] = []
+
+    def look_then_edit(*arguments: Any, **options: Any) -> Any:
+        snapshot = real(*arguments, **options)
+        if not looks:
+            (memory.vault / "Clay.md").write_text("Clay from the pit, sieved three times over.\n")
+        looks.append(snapshot)
+        return snapshot
+
+    monkeypatch.setattr(verifying, "look", look_then_edit)
+    assert verified(memory).differences == ()
+
+
+def test_an_index_that_cannot_be_put_in_place_is_not_thrown_away(
+    indexed: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = indexed(NOTES)
+    spoil(memory, "DELETE FROM link")
+    real = Path.replace
+
+    def interrupted(self: Path, target: Any) -> Any:
+        if self.name == "index.db.new":
+            raise KeyboardInterrupt
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        verified(memory)
+    monkeypatch.undo()
+    assert (memory.folder / "index.db.new").exists()
+    assert index(memory, IndexRequest()).notes.added == 0  # the next run takes it
+    assert search(memory, SearchRequest("river")).hits
+
+
+def test_while_another_process_embeds_what_was_found_is_told(embedded: Memory) -> None:
+    spoil(embedded, "UPDATE note SET title = 'Oven' WHERE path = 'Kiln.md'")
+    with embedding_lock(embedded.folder), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verifying, "LOCK_SECONDS", 0.0)
+        patch.setattr(sys.modules[IndexRequest.__module__], "LOCK_SECONDS", 0.0)
+        reply = verified(embedded)
+    assert kinds(reply) == {("Kiln.md", "note")}
+    assert any("not compared" in reason for reason in reply.degraded)
+
+
+def test_wrong_rows_do_not_hide_wrong_vectors(embedded: Memory) -> None:
+    spoil(embedded, "UPDATE note SET title = 'Oven' WHERE path = 'Glaze.md'")
+    assert embedded.sidecar is not None
+    slot = PassageVectors(embedded.sidecar).slots()[0]
+    cache = embedded.open_cache()
+    assert cache is not None
+    codes = np.full(384, 3, np.int8).tobytes()
+    cache.query("UPDATE vector SET codes = ? WHERE slot = ? RETURNING slot", (codes, slot))
+    reply = verified(embedded)
+    assert {table for _, table in kinds(reply)} == {"note", "vector", "vectors"}
+    assert_vectors_are_true(embedded)
+    assert verified(embedded).differences == ()
+
+
+@pytest.mark.parametrize("how", ["no embedding", "no embedder"])
+def test_where_nothing_is_to_be_embedded_no_vector_is_taken_away(
+    how: str, embedded: Memory, open_vault: Open
+) -> None:
+    other = "(SELECT c.slot FROM chunk c JOIN note n ON n.id = c.note WHERE n.path = 'Clay.md')"
+    spoil(embedded, f"UPDATE chunk SET slot = {other} WHERE trail LIKE '%Repairs%'")
+    if how == "no embedding":
+        reply = index(embedded, IndexRequest(verify=True, embed=False))
+    else:
+        embedded.close()
+        wordy = open_vault(name=embedded.vault.name)
+        reply = index(wordy, IndexRequest(verify=True))
+        assert wordy.embedders == {}
+    assert ("Kiln.md", "vector") in kinds(reply)
+    assert reply.verified is not None
+    assert not reply.verified.repaired
+    assert embedded.open_sidecar() is not None
+    assert embedded.sidecar is not None
+    assert PassageVectors(embedded.sidecar).count() == 5

@@ -49,4 +49,6 @@ def narrowed(words: Sequence[Word], holders: Mapping[Word, int]) -> tuple[str, .
         f"({match_any([word])}) AND ({match_any(common[place + 1 :])})"
         for place, word in enumerate(common[:-1])
     ]
-    return (match_any(rare), *pairs) if rare else tuple(pairs)
+    # What is called by a word is about it, however many mention it.
+    called = [f"{{title aliases}} : ({match_any(common)})"] if common else []
+    return (*([match_any(rare)] if rare else ()), *pairs, *called)

@@ -5,19 +5,25 @@ made beside it from nothing, and replaced by that where they differ; and vectors
 the texts they are of.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from vaultmem.embedding.cache import EmbeddingCache, StoredSpace
 from vaultmem.index.compare import Difference, differences, rows_in
 from vaultmem.index.lock import embedding_lock, writer_lock
-from vaultmem.index.store import Sidecar, create, damaged, discard_unfinished, put_in_place
+from vaultmem.index.lookup import Lookup
+from vaultmem.index.store import Sidecar, create, damaged, discard_unfinished, lies_in, put_in_place
 from vaultmem.index.update import stored_files
 from vaultmem.index.vectors import PassageVectors, Waiting
 from vaultmem.model.delta import Snapshot
-from vaultmem.model.errors import EmbedderUnavailable, SidecarUnavailable
+from vaultmem.model.errors import (
+    EmbedderUnavailable,
+    SidecarBusy,
+    SidecarDamaged,
+    SidecarUnavailable,
+)
 from vaultmem.service.application import Memory
-from vaultmem.service.embedders import open_embedder, serving_space
+from vaultmem.service.embedders import open_embedder, serving_name, serving_space
 from vaultmem.service.indexing import LOCK_SECONDS, Bounds, Run, Taken, look, take_in
 from vaultmem.service.vault_settings import remember_settings
 from vaultmem.vault.read import Door
@@ -29,6 +35,8 @@ SAMPLE_VECTORS = 64
 # A vector computed on another machine differs in its last digits; one of another text is further
 # off than this, as cosine.
 SAME_VECTOR = 0.98
+
+_DAY_NS = 86_400 * 10**9
 
 UNSEEN = "changed, and neither its size nor its times told"
 
@@ -58,9 +66,11 @@ class _Findings:
 
 
 def verify(
-    memory: Memory, bounds: Bounds
+    memory: Memory, bounds: Bounds, *, embeds: bool
 ) -> tuple[Taken, Verified, tuple[Difference, ...], tuple[str, ...]]:
     """Compare the index with what the vault makes of it, and repair it.
+
+    embeds: whether vectors are computed afterwards; else wrong ones are told of, and stay.
 
     Returns what the run before took in, what was found, and what was left out and why.
 
@@ -81,11 +91,20 @@ def verify(
             snapshot = look(memory)
             files = len(snapshot.notes)
             again = _run(memory, sidecar, snapshot, doubting=True)
-            for path in sorted(again.unseen):
+            for path in _still_looking_the_same(memory, snapshot, again.unseen):
                 found.add(Difference(path, "file", UNSEEN))
             rows = rows_in(sidecar)
             left_out, repaired = _compare(memory, sidecar, snapshot, found)
-        vectors = _verify_vectors(memory, found)
+        vectors = 0
+        try:
+            before = found.count
+            vectors = _verify_vectors(memory, found, embeds=embeds)
+            repaired = repaired and (embeds or found.count == before)
+        except SidecarBusy as error:
+            left_out += (f"The vectors were not compared: {error}",)
+        except SidecarDamaged:
+            # (What SQLite says of the sidecar itself is no SidecarDamaged before `guarded` ends.)
+            found.add(Difference("", "vectors", "embeddings.db is damaged; they are computed anew"))
     verified = Verified(files, rows, vectors, found.count, repaired=repaired and bool(found.count))
     return taken, verified, tuple(found.listed), left_out
 
@@ -96,6 +115,16 @@ def _run(memory: Memory, sidecar: Sidecar, snapshot: Snapshot, *, doubting: bool
     with Door(memory.vault) as door:
         run = Run(memory, sidecar, snapshot, door, Bounds(), never, doubting=doubting)
         return run.carry_out()
+
+
+def _still_looking_the_same(
+    memory: Memory, snapshot: Snapshot, paths: Collection[str]
+) -> list[str]:
+    """Those that look as they did at the walk: else they were edited between it and the reading."""
+    if not paths:
+        return []
+    now = look(memory, only=[snapshot.notes[path].disk_path for path in paths])
+    return sorted(path for path in paths if now.notes.get(path) == snapshot.notes[path])
 
 
 def _check_whole(memory: Memory, sidecar: Sidecar) -> None:
@@ -125,12 +154,19 @@ def _compare(
             for path in kept_files.keys() & made_files.keys()
             if kept_files[path].sha256 != made_files[path].sha256
         }
+        # Other files of a folder that cannot be listed are linked to all the same.
+        hidden = {
+            path
+            for path in Lookup(sidecar).all_files()
+            if path not in snapshot.files and not snapshot.speaks_of(path)
+        }
         left_out = tuple(
-            f"{len(paths):,} {'note' if len(paths) == 1 else 'notes'} {why}"
-            for paths, why in (
-                (absent, "missing from the vault and kept in the index: not compared."),
-                (unread, "could not be read: not compared."),
-                (changed, "changed meanwhile: not compared; the next run takes them in."),
+            f"{len(paths):,} {noun if len(paths) == 1 else noun + 's'} {why}"
+            for paths, noun, why in (
+                (hidden, "file", "in folders that cannot be listed: not compared."),
+                (absent, "note", "missing from the vault and kept in the index: not compared."),
+                (unread, "note", "could not be read: not compared."),
+                (changed, "note", "changed meanwhile: not compared; the next run takes them in."),
             )
             if paths
         )
@@ -138,15 +174,20 @@ def _compare(
         for difference in differences(
             sidecar,
             made,
-            left_out=absent | unread | changed,
+            left_out=absent | unread | changed | hidden,
             report=lambda done, total: memory.progress.report("verify", done, total),
         ):
             found.add(difference)
         if found.count == before:
             return left_out, True
-        if absent or unread:
+        if absent or unread or hidden:
             # What is away would be lost with the index that still has it.
-            return (*left_out, "The index was left as it is, since it holds these notes."), False
+            advice = (
+                "The index was left as it is, since it holds what cannot be seen. Make that "
+                "readable, or forget it with --accept-deletions, and verify again."
+            )
+            return (*left_out, advice), False
+        _keep_vectors(memory, sidecar, made)
         memory.close_sidecar()
         memory.sidecar = put_in_place(made, journal=wish)
         placed = True
@@ -154,10 +195,26 @@ def _compare(
     finally:
         if not placed:
             made.close()
-            discard_unfinished(memory.folder)
+            # Where the kept one is gone already, this one is all there is: the next run takes it.
+            if lies_in(memory.folder):
+                discard_unfinished(memory.folder)
 
 
-def _verify_vectors(memory: Memory, found: _Findings) -> int:
+def _keep_vectors(memory: Memory, kept: Sidecar, made: Sidecar) -> None:
+    """Give the passages of the index made anew the vectors that the cache has of their texts."""
+    try:
+        cache = memory.open_cache()
+        space = serving_space(memory, kept)
+        if cache is None or space is None:
+            return
+        vectors = PassageVectors(made)
+        known = cache.known(space.id, vectors.hashes())
+    except SidecarDamaged:
+        return  # verifying the vectors says so
+    vectors.serve(serving_name(cache, space), known.items())
+
+
+def _verify_vectors(memory: Memory, found: _Findings, *, embeds: bool) -> int:
     """Look up whose vector each passage has; how many were looked at.
 
     What is wrong is taken away: embedding, which comes next, puts the right one there. Whether a
@@ -182,18 +239,23 @@ def _verify_vectors(memory: Memory, found: _Findings) -> int:
                 found.add(Difference(path, "vector", "that of another text"))
             # Which of the two it is of, nobody can tell any more.
             doubtful.update({text_hash, known.get(slot, text_hash)})
+        if doubtful and not embeds:
+            return len(attached)
         if doubtful:
             cache.compact(space.id, set(known.values()) - doubtful)
             return len(attached)  # with slots numbered anew, and a file begun anew
         if not _file_is_true(cache, space):
             found.add(Difference("", "vectors", "the file is not what embeddings.db holds"))
             _begin_file_anew(memory, cache, space)
+        if memory.settings["embedder.name"] == "none":
+            return len(attached)  # no model is to be asked
         wrong = _not_as_computed(memory, cache, space, vectors)
         if wrong:
             for path in wrong:
                 found.add(Difference(path, "vector", "not what the model makes of its text"))
             # Where some are wrong, others are: all are computed anew.
-            cache.forget(space.id)
+            if embeds:
+                cache.forget(space.id)
     return len(attached)
 
 
@@ -222,7 +284,10 @@ def _not_as_computed(
 
     from vaultmem.embedding.quantise import lengths, quantise
 
-    sampled = sorted(vectors.attached(), key=lambda pair: pair[1])[:SAMPLE_VECTORS]
+    # Others on another day, so that in time all are looked at.
+    ordered = sorted(vectors.attached(), key=lambda pair: pair[1])
+    first = memory.clock.now_ns() // _DAY_NS * SAMPLE_VECTORS % max(1, len(ordered))
+    sampled = (ordered[first:] + ordered[:first])[:SAMPLE_VECTORS]
     slots = {text_hash: slot for slot, text_hash in sampled}
     texts: list[Waiting] = vectors.texts(list(slots))
     try:

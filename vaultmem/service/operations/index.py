@@ -91,7 +91,8 @@ def index(memory: Memory, request: IndexRequest) -> IndexReply:
     if request.verify:
         if request.rebuild:
             raise UsageError("Verifying compares with a rebuild already. Ask for one of the two.")
-        taken, verified, differences, left_out = verify(memory, bounds)
+        embeds = request.embed and memory.settings["embedder.name"] != "none"
+        taken, verified, differences, left_out = verify(memory, bounds, embeds=embeds)
     else:
         taken = take_in(memory, rebuild=request.rebuild, bounds=bounds)
     with memory.guarded():
