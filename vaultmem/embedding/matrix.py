@@ -11,7 +11,7 @@ import math
 import os
 import stat
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Rows turned into float32 at a time: small enough for the processor's cache.
 _BLOCK = 1024
 # Rows that a thread takes at a time, and threads at most: 300,000 rows take one of them 35 ms.
-_SHARE = 32 * _BLOCK
+_SHARE = 16 * _BLOCK
 _MOST_THREADS = 4
 # Parts of unit vectors are summed as whole multiples of this; a block of them stays below 2**53.
 _FINE = 2.0**-40
@@ -52,42 +52,40 @@ class Matrix:
 
     def similarities(self, query: "Vectors") -> "Vectors":
         """Cosine of the question with every slot: [dimension] -> [slots] float32."""
-        wide, scale = _question(query)
         found = np.empty(self.slots, np.float32)
-        shares: list[tuple[Rows, Vectors]] = []
         at = 0
         for part in self._parts:
-            for first in range(0, len(part), _SHARE):
-                rows = part[first : first + _SHARE]
-                shares.append((rows, found[at : at + len(rows)]))
-                at += len(rows)
-
-        def compare(share: "tuple[Rows, Vectors]") -> None:
-            rows, out = share
-            scratch = np.empty((_BLOCK, self.dimension), wide.dtype)
-            for first in range(0, len(rows), _BLOCK):
-                block = rows[first : first + _BLOCK]
-                _cosines(block, wide, scale, out[first : first + len(block)], scratch)
-
-        workers = min(_MOST_THREADS, os.cpu_count() or 1, len(shares))
-        if workers > 1:
-            with ThreadPoolExecutor(workers, thread_name_prefix="vectors") as pool:
-                list(pool.map(compare, shares))
-        else:
-            for share in shares:
-                compare(share)
+            self._compare(query, part.__getitem__, found[at : at + len(part)])
+            at += len(part)
         return found
 
     def similarities_of(self, query: "Vectors", slots: Sequence[int]) -> "Vectors":
         """Cosine of the question with some slots, in their order: [len(slots)] float32."""
-        wide, scale = _question(query)
         wanted = np.asarray(slots, np.int64)
         found = np.empty(len(wanted), np.float32)
-        scratch = np.empty((_BLOCK, self.dimension), wide.dtype)
-        for first in range(0, len(wanted), _BLOCK):
-            block = self._take(wanted[first : first + _BLOCK])
-            _cosines(block, wide, scale, found[first : first + len(block)], scratch)
+        self._compare(query, lambda span: self._take(wanted[span]), found)
         return found
+
+    def _compare(
+        self, query: "Vectors", rows_in: "Callable[[slice], Rows]", out: "Vectors"
+    ) -> None:
+        """Cosines of the question with rows, several threads at a time where these are many."""
+        wide, scale = _question(query)
+
+        def compare(start: int) -> None:
+            scratch = np.empty((_BLOCK, self.dimension), wide.dtype)
+            for first in range(start, min(start + _SHARE, len(out)), _BLOCK):
+                span = slice(first, min(first + _BLOCK, len(out)))
+                _cosines(rows_in(span), wide, scale, out[span], scratch)
+
+        starts = range(0, len(out), _SHARE)
+        workers = min(_MOST_THREADS, os.cpu_count() or 1, len(starts))
+        if workers > 1:
+            with ThreadPoolExecutor(workers, thread_name_prefix="vectors") as pool:
+                list(pool.map(compare, starts))
+        else:
+            for start in starts:
+                compare(start)
 
     def similarity(self, query: "Vectors", other: "Vectors") -> float:
         """Product of the question, as it is compared, with another vector.
