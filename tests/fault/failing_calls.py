@@ -33,6 +33,8 @@ class Calls:
     at: int = 0  # the call that fails, counted from 1; 0 for none
     calls: int = 0
     refused: int = 0
+    nameless: int = 0  # of these, those whose error tells no full disk from a broken one: none
+    made: list[tuple[str, str]] = field(default_factory=list)  # calls of a stretch, and their paths
     paths: dict[int, str] = field(default_factory=dict)  # of the descriptors that are open
 
     @contextmanager
@@ -40,17 +42,19 @@ class Calls:
         """Fail at the call of that number, counted from here."""
         self.failure, self.sticky, self.at = failure, sticky, at
         self.calls = self.refused = 0
+        self.made.clear()
         try:
             yield
         finally:
             self.at = 0
 
-    def fails(self, path: object) -> bool:
+    def fails(self, path: object, name: str) -> bool:
         """Count a call, if it is about the folder; whether it is to fail."""
         where = self.path(path)
         if not self.at or not (where + os.sep).startswith(self.below + os.sep):
             return False
         self.calls += 1
+        self.made.append((name, where))
         if self.calls != self.at and not (self.sticky and self.calls > self.at):
             return False
         self.refused += 1
@@ -84,18 +88,20 @@ class _File:
         self.close()
 
     def write(self, content: Any) -> int:
-        if self._calls.fails(self._path):
+        if self._calls.fails(self._path, "write"):
             self._inner.write(content[: len(content) // 2])
             self._inner.flush()
             raise self._calls.error(self._path)
         return int(self._inner.write(content))
 
     def flush(self) -> None:
-        if self._calls.fails(self._path):
+        if self._calls.fails(self._path, "flush"):
             raise self._calls.error(self._path)
         self._inner.flush()
 
     def close(self) -> None:
+        if not self._inner.closed:
+            self._calls.paths.pop(self._inner.fileno(), None)
         self._inner.close()
 
 
@@ -119,7 +125,7 @@ def _patch_descriptors(patch: pytest.MonkeyPatch, calls: Calls) -> None:
         where = os.fsdecode(path)
         if dir_fd is not None:
             where = os.path.join(calls.path(dir_fd), where)
-        if bool(flags & _WRITING) != calls.reading and calls.fails(where):
+        if bool(flags & _WRITING) != calls.reading and calls.fails(where, "open"):
             raise calls.error(where)
         descriptor = real_open(path, flags, mode, dir_fd=dir_fd)
         calls.paths[descriptor] = where
@@ -144,7 +150,7 @@ def _patch_descriptors(patch: pytest.MonkeyPatch, calls: Calls) -> None:
     real_write = os.write
 
     def written(descriptor: int, content: bytes) -> int:
-        if calls.fails(descriptor):
+        if calls.fails(descriptor, "write"):
             # As Linux has it: what there was room for is written, and the next call fails.
             if len(content) > 1 and not calls.sticky:
                 return real_write(descriptor, content[: len(content) // 2])
@@ -160,7 +166,7 @@ def _patch_by_descriptor(patch: pytest.MonkeyPatch, calls: Calls, name: str) -> 
     real: Callable[..., Any] = getattr(os, name)
 
     def called(descriptor: int, *arguments: Any) -> Any:
-        if calls.fails(descriptor):
+        if calls.fails(descriptor, name):
             raise calls.error(descriptor)
         return real(descriptor, *arguments)
 
@@ -171,7 +177,7 @@ def _patch_by_path(patch: pytest.MonkeyPatch, calls: Calls, name: str) -> None:
     real: Callable[..., Any] = getattr(os, name)
 
     def called(path: Any, *arguments: Any, **named: Any) -> Any:
-        if calls.fails(path):
+        if calls.fails(path, name):
             raise calls.error(path)
         return real(path, *arguments, **named)
 
@@ -185,9 +191,11 @@ def _patch_files(patch: pytest.MonkeyPatch, calls: Calls) -> None:
         if not set(mode) & set("wax+"):
             return real(file, mode, *arguments, **named)
         path = calls.path(file)
-        if not isinstance(file, int) and calls.fails(path):
+        if not isinstance(file, int) and calls.fails(path, "open"):
             raise calls.error(path)
-        return _File(real(file, mode, *arguments, **named), calls, path)
+        made = real(file, mode, *arguments, **named)
+        calls.paths[made.fileno()] = path  # for what is done to its descriptor: fsync
+        return _File(made, calls, path)
 
     patch.setattr(io, "open", opened)
     patch.setattr(builtins, "open", opened)

@@ -41,12 +41,13 @@ class Disk:
     at: int = 0  # the call that fails, counted from 1; 0 for none
     calls: int = 0
     refused: int = 0
+    nameless: int = 0  # of these, those whose error does not tell a full disk from a broken one
 
     @contextmanager
     def failing(self, at: int, failure: Failure, *, sticky: bool) -> Iterator[None]:
         """Fail at the call of that number, counted from here."""
         self.failure, self.sticky, self.at = failure, sticky, at
-        self.calls = self.refused = 0
+        self.calls = self.refused = self.nameless = 0
         try:
             yield
         finally:
@@ -63,6 +64,7 @@ class Disk:
         code = _BROKEN[call]
         if self.failure is Failure.FULL:
             code = _FULL.get(call, apsw.SQLITE_FULL)
+        self.nameless += code == apsw.SQLITE_CANTOPEN
         raise apsw.exception_for(code)
 
 

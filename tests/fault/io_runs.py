@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 import numpy as np
 from canon import canon_lines
+from failing_vfs import Failure
 from numpy.typing import NDArray
 
 from vaultmem.embedding.embedder import Embedded, Languages, Space
@@ -182,18 +183,27 @@ class Bench:
         finally:
             _close(memory)
 
-    def violations(self, ended: Outcome, *, refused: bool) -> list[str]:
-        """What is not as promised after a run in which the disk did, or did not, refuse anything.
+    def violations(
+        self, ended: Outcome, refused: Failure | None, *, nameless: bool = False
+    ) -> list[str]:
+        """What is not as promised after a run. Runs again, with the disk in order.
 
-        Runs again, with the disk in order.
+        refused: as what the disk refused something, None where it refused nothing. nameless:
+        whether the error there does not tell a full disk from a broken one.
         """
         found: list[str] = []
         if ended.strange:
             found.append(f"an error of another kind: {ended.strange}")
-        if ended.code and not refused:
+        if ended.code and refused is None:
             found.append(f"an error without a reason: {ended.message}")
         if ended.code and ended.code not in (DiskFull.code, SidecarUnavailable.code):
             found.append(f"the error is {ended.code}: {ended.message}")
+        if ended.code == DiskFull.code and refused is Failure.BROKEN:
+            found.append(f"a broken disk is called full: {ended.message}")
+        # (sqlite-vec has one name for all that goes wrong.)
+        unnamed = nameless or self.scenario.vectors
+        if ended.code == SidecarUnavailable.code and refused is Failure.FULL and not unnamed:
+            found.append(f"a full disk is called broken: {ended.message}")
         if ended.code and str(self.folder / "cache") not in ended.message:
             found.append(f"the message names no path: {ended.message}")
         found += self._untouched("the run")

@@ -40,6 +40,11 @@ class Faults(Protocol):
         """How many of them failed."""
         ...
 
+    @property
+    def nameless(self) -> int:
+        """Of these, those whose error does not tell a full disk from a broken one."""
+        ...
+
     def failing(self, at: int, failure: Failure, *, sticky: bool) -> AbstractContextManager[None]:
         """A stretch in which the call of that number fails."""
         ...
@@ -66,12 +71,13 @@ def survey(bench: Bench, faults: Faults, how: How = "every") -> Survey:
         bench.reset()
         with faults.failing(at, failure, sticky=sticky):
             ended = bench.attempt()
-        refused = faults.refused > 0
-        found.runs += refused
+        refused = failure if faults.refused else None
+        found.runs += refused is not None
         found.reported += bool(ended.code or ended.strange)
         where = f"{bench.scenario.name}, {bench.journal}: call {at} of {found.points}, "
         where += f"{failure.value}{' from there on' if sticky else ''}: "
-        found.violations += [where + said for said in bench.violations(ended, refused=refused)]
+        said = bench.violations(ended, refused, nameless=faults.nameless > 0)
+        found.violations += [where + each for each in said]
     return found
 
 

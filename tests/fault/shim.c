@@ -22,16 +22,20 @@
 
 static const char *below;
 static const char *report;
-static long at, calls, refused;
+static long at, calls, refused, nameless;
 static int error_number = ENOSPC, sticky;
 
 void fault_arm(long n, int number, int keep) {
-    at = n, error_number = number, sticky = keep, calls = refused = 0;
+    at = n, error_number = number, sticky = keep, calls = refused = nameless = 0;
 }
 
 long fault_calls(void) { return calls; }
 
 long fault_refused(void) { return refused; }
+
+/* Of these, those where SQLite tells no full disk from a broken one: all that are no write, and
+   those to the index of a log. */
+long fault_nameless(void) { return nameless; }
 
 __attribute__((constructor)) static void begin(void) {
     const char *value;
@@ -65,10 +69,14 @@ static int fails(const char *function, int descriptor) {
     length = readlink(link, path, sizeof path - 1);
     if (length < 0) return 0;
     path[length] = 0;
+    /* (a folder whose name only begins alike is another one) */
     if (strncmp(path, below, strlen(below)) != 0) return 0;
+    if (path[strlen(below)] && path[strlen(below)] != '/') return 0;
     call = __sync_add_and_fetch(&calls, 1);
     if (call != at && !(sticky && call > at)) return 0;
     __sync_add_and_fetch(&refused, 1);
+    if (!strstr(function, "write") || (length > 4 && !strcmp(path + length - 4, "-shm")))
+        __sync_add_and_fetch(&nameless, 1);
     if (report) tell(function, path);
     errno = error_number;
     return 1;

@@ -639,6 +639,8 @@ def sidecar_errors(folder: Path) -> Iterator[None]:
             raise damaged(folder) from None
         raise
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError):
+        if _no_space(folder):
+            raise _full(folder) from None
         raise _unavailable(folder, "it cannot be opened for writing") from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
