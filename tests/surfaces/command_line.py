@@ -6,7 +6,8 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -14,10 +15,29 @@ from shutil import copytree
 from typing import Any
 
 import pytest
+from warm_start import Process, WarmProcess, may_start_warm, run_warm
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SAMPLE = REPOSITORY / "sample_vault"
 MODULE = (sys.executable, "-m", "vaultmem")
+# The same with a clock that goes a hundred times as fast while it waits for a lock that nobody lets
+# go of.
+IMPATIENT = (
+    sys.executable,
+    "-c",
+    """
+import sys, time
+from types import SimpleNamespace
+from vaultmem.index import lock
+from vaultmem.surfaces.cli import main
+
+lock.time = SimpleNamespace(
+    monotonic=lambda: 100 * time.monotonic(), sleep=lambda seconds: time.sleep(seconds / 100)
+)
+sys.exit(main())
+""",
+)
+SECONDS = 120.0
 
 # Commands that answer about a vault, each with arguments that fit the sample vault.
 VAULT_COMMANDS: dict[str, tuple[str, ...]] = {
@@ -93,22 +113,72 @@ class CommandLine:
         cwd: Path | None = None,
         stdout: int = subprocess.PIPE,
         preexec_fn: Callable[[], None] | None = None,
-        python: tuple[str, ...] = MODULE,
+        python: tuple[str, ...] | None = None,
     ) -> Ended:
-        """Run one command. stdout and stderr must be UTF-8, whatever the locale."""
-        ended = subprocess.run(
-            [*python, *arguments],
-            cwd=cwd or self.elsewhere,
-            env=self.environment(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            preexec_fn=preexec_fn,
-            timeout=120,
-            check=False,
-        )
+        """Run one command. stdout and stderr must be UTF-8, whatever the locale.
+
+        python: what is started, if it matters how; by default a process that has a warm start.
+        """
+        place, variables = cwd or self.elsewhere, self.environment(environment)
+        if python is None and preexec_fn is None and may_start_warm(variables):
+            ended = run_warm(
+                arguments, cwd=place, environment=variables, stdout=stdout, seconds=SECONDS
+            )
+        else:
+            ended = subprocess.run(
+                [*(python or MODULE), *arguments],
+                cwd=place,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                preexec_fn=preexec_fn,
+                timeout=SECONDS,
+                check=False,
+            )
         out = ended.stdout.decode("utf-8") if ended.stdout is not None else ""
         return Ended(ended.returncode, _newlines(out), _newlines(ended.stderr.decode("utf-8")))
+
+    @contextmanager
+    def started(
+        self,
+        *arguments: str,
+        environment: Mapping[str, str | None] | None = None,
+        cwd: Path | None = None,
+        stdin: int = subprocess.DEVNULL,
+        stderr: int = subprocess.PIPE,
+        encoding: str | None = None,
+        preexec_fn: Callable[[], None] | None = None,
+        python: Sequence[str] | None = None,
+    ) -> Iterator[Process]:
+        """Start a command that runs beside the test, with stdout to be read from a pipe.
+
+        python: as for `run`. encoding: of the pipes; None for bytes.
+        """
+        place, variables = cwd or self.elsewhere, self.environment(environment)
+        process: WarmProcess | subprocess.Popen[Any]
+        if python is None and preexec_fn is None and may_start_warm(variables):
+            process = WarmProcess(
+                arguments,
+                cwd=place,
+                environment=variables,
+                stdin=stdin,
+                stderr=stderr,
+                encoding=encoding,
+            )
+        else:
+            process = subprocess.Popen(
+                [*(python or MODULE), *arguments],
+                cwd=place,
+                env=variables,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                encoding=encoding,
+                preexec_fn=preexec_fn,
+            )
+        with process:
+            yield process
 
     def reply(self, *arguments: str, **options: Any) -> Any:
         """Run one command with --json and give its value; lint and doctor may end with 1."""

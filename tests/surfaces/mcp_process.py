@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from command_line import MODULE, CommandLine
+from command_line import CommandLine
+from warm_start import Process
 
 DEADLINE_SECONDS = 60.0
 VERSION = "2025-06-18"
@@ -52,7 +53,7 @@ class Served:
 class McpProcess:
     """The process; threads read what it writes, whole lines in order."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: Process) -> None:
         self.process = process
         self.lines: list[bytes] = []  # of standard output, with their ends
         self.errors: list[bytes] = []  # of standard error
@@ -195,7 +196,7 @@ def serving(
     arguments: Sequence[str] | None = None,
     environment: Mapping[str, str | None] | None = None,
     cwd: Path | None = None,
-    python: Sequence[str] = MODULE,
+    python: Sequence[str] | None = None,
     preexec_fn: Callable[[], None] | None = None,
     errors: int = subprocess.PIPE,
 ) -> Iterator[McpProcess]:
@@ -205,15 +206,11 @@ def serving(
     arguments: those before `mcp`, if not the shell's vault and cache.
     """
     given = ("--vault", str(shell.vault), "--cache-dir", str(shell.cache))
-    with subprocess.Popen(
-        [*python, *(given if arguments is None else arguments), "mcp", *options],
-        cwd=cwd or shell.elsewhere,
-        env=shell.environment(environment),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        preexec_fn=preexec_fn,
-    ) as process:
+    with shell.started(
+        *(given if arguments is None else arguments), "mcp", *options,
+        environment=environment, cwd=cwd, stdin=subprocess.PIPE, stderr=errors,
+        preexec_fn=preexec_fn, python=python,
+    ) as process:  # fmt: skip
         try:
             yield McpProcess(process)
         finally:

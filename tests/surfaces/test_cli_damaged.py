@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from command_line import (
+    IMPATIENT,
     CommandLine,
     assert_one_line_error,
     listing,
@@ -172,7 +173,8 @@ def test_while_another_process_holds_the_lock_the_damage_is_left_to_it(
     (lock,) = damaged.cache.rglob("writer.lock")
     with lock.open("r+") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert_one_line_error(damaged.run(*ASKED[name]), 11, "Another", "try again")
+        ended = damaged.run(*ASKED[name], python=IMPATIENT)
+    assert_one_line_error(ended, 11, "Another", "try again")
     assert sidecar_of(damaged).read_bytes() == before
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import MODULE, CommandLine, misfits, on_notes
+from command_line import IMPATIENT, MODULE, CommandLine, misfits, on_notes
 
 MINILM = {"VAULTMEM_EMBEDDER_NAME": "minilm"}
 AUTO = {"VAULTMEM_EMBEDDER_NAME": None}
@@ -271,7 +271,9 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Embedded:
         os.kill(pid, signal.SIGSTOP)
         try:
             meanwhile["found"] = command_line.reply("search", "batch 7", environment=MINILM)
-            meanwhile["second"] = command_line.run("index", "--json", environment=MINILM)
+            meanwhile["second"] = command_line.run(
+                "index", "--json", environment=MINILM, python=IMPATIENT
+            )
             (command_line.vault / "new.md").write_text("Porcelain.\n")
             words = command_line.reply("index", "--no-embed", environment=MINILM)
             meanwhile["added"] = words["notes"]["added"]

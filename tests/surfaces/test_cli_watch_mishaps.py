@@ -24,6 +24,9 @@ MINILM = {"VAULTMEM_EMBEDDER_NAME": "minilm"}
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
 
+# Much less than the work or the time-out that is not waited for.
+SOON_SECONDS = 25.0
+
 
 @pytest.fixture
 def shell(tmp_path: Path) -> CommandLine:
@@ -179,7 +182,7 @@ def test_a_signal_ends_it_in_the_middle_of_a_first_build_and_of_embedding(
             process.send_signal(getattr(signal, name))
             rest = process.stdout.read()
             assert (process.wait(DEADLINE_SECONDS), process.stderr.read()) == (0, "")
-            assert time.monotonic() - began < 10
+            assert time.monotonic() - began < SOON_SECONDS
             assert rest.endswith('{"event": "stopped"}\n'), rest
         finally:
             process.kill()
@@ -190,7 +193,7 @@ def test_a_signal_ends_it_in_the_middle_of_a_first_build_and_of_embedding(
         began = time.monotonic()
         watcher.process.send_signal(getattr(signal, name))
         assert watcher.stop() == (0, "")
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < SOON_SECONDS
 
 
 @posix_only
@@ -206,5 +209,5 @@ def test_a_model_server_that_hangs_does_not_keep_it_from_ending(shell: CommandLi
             watcher.until(lambda: bool(server.asked("/api/embed")))
             began = time.monotonic()
             assert watcher.stop() == (0, "")
-            assert time.monotonic() - began < 10
+            assert time.monotonic() - began < SOON_SECONDS
     assert not list(shell.cache.rglob("watch.json*"))

@@ -166,14 +166,15 @@ def test_nothing_of_the_hostile_requests_is_logged() -> None:
 
 
 def test_slow_clients_are_answered_in_time_and_hold_up_nobody() -> None:
-    with serving(GUARDED, TOKEN, head_seconds=2.0) as running:
+    patience = 4.0  # if slow clients held others up, it would be for as long
+    with serving(GUARDED, TOKEN, head_seconds=patience) as running:
         slow = [Connection(running.port) for _ in range(200)]
         start = time.monotonic()
         for one in slow:
             one.socket.send(b"GET /v1/status HTTP/1.1\r\nX-Slow: ")
         waits: list[float] = []
         while not all(one.ended for one in slow):
-            assert time.monotonic() - start < 10.0
+            assert time.monotonic() - start < 10 * patience
             before = time.monotonic()
             assert get(running, "/v1/status").status == 200
             waits.append(time.monotonic() - before)
@@ -186,7 +187,7 @@ def test_slow_clients_are_answered_in_time_and_hold_up_nobody() -> None:
                     one.read()
                 elif one.socket in writable:
                     one.socket.send(b"a")
-        assert max(waits) < 1.0
+        assert max(waits) < patience
         for one in slow:
             said = one.until_ended()
             assert said.startswith(b"HTTP/1.1 408 ")

@@ -31,6 +31,14 @@ REPORT = REPOSITORY / "tests/data/reports/21-stdout-is-protocol"
 REQUESTS = (REPORT / "request.jsonl").read_bytes()
 # What a server that ends by itself may take for it, on a machine that does other things too.
 SOON_SECONDS = 10.0
+# A server that waits longer than a test does for answers that are still to come.
+PATIENT_SECONDS = 30.0
+PATIENT = (
+    sys.executable,
+    "-c",
+    "import sys; from vaultmem.surfaces import cli, mcp_stdio; "
+    f"mcp_stdio.LAST_ANSWERS_SECONDS = {2 * PATIENT_SECONDS}; sys.exit(cli.main())",
+)
 NOWHERE = "http://127.0.0.1:9"  # the discard port; nothing listens there
 BUILT_IN: dict[str, str | None] = {"VAULTMEM_EMBEDDER_NAME": None}
 FEW = {f"n{i}.md": f"# Note {i}\n\nkiln clay, number {i}" for i in range(5)}
@@ -158,7 +166,7 @@ def test_report_21_every_line_on_standard_output_is_a_message(tmp_path: Path, na
             if step is not None:
                 step()
 
-    options = {"environment": trouble.variables, "preexec_fn": before}
+    options = {"environment": trouble.variables, "preexec_fn": before if steps else None}
     with serving(shell, *trouble.options, **options) as server:  # type: ignore[arg-type]
         server.send(REQUESTS, search_for("nowhere", 3), search_for("nowhere", 4, mode="keyword"))
         server.answer(4)
@@ -464,7 +472,7 @@ def test_a_server_that_hangs_keeps_no_answer_by_words_waiting(tmp_path: Path) ->
 
 def test_a_call_that_was_cancelled_is_not_waited_for(tmp_path: Path) -> None:
     shell = on_notes(tmp_path, many(1500))
-    with serving(shell, "--tools", "all") as server:
+    with serving(shell, "--tools", "all", python=PATIENT) as server:
         server.shake_hands()
         server.call("status")
         number = server.ask("tools/call", {"name": "index", "arguments": {"rebuild": True}})
@@ -478,7 +486,7 @@ def test_a_call_that_was_cancelled_is_not_waited_for(tmp_path: Path) -> None:
         served = server.close()
     assert number not in served.answers()
     assert served.code == 0
-    assert served.seconds < 4.0  # less than is waited for an answer that is still to come
+    assert served.seconds < PATIENT_SECONDS
 
 
 @posix
@@ -533,11 +541,11 @@ def test_a_signal_ends_it_at_once(tmp_path: Path, number: str, code: int) -> Non
         server.shake_hands()
         server.send(with_progress(search_for("kiln")))
         server.until(lambda: any(b"notifications/progress" in line for line in server.lines))
-        began = time.monotonic()
         server.process.send_signal(getattr(signal, number))
-        served = server.ended(began)
+        served = server.ended()
     assert (served.code, served.err) == (code, "")
-    assert served.seconds < 2.0
+    # It did not go on to the end first.
+    assert shell.reply("status")["notes"] < 3000
 
 
 # What a client may send
@@ -724,7 +732,7 @@ def test_a_question_that_the_person_leaves_open_does_not_keep_it_from_ending(
     shell = on_notes(tmp_path, {"login.md": f"the key is {token}\n"})
     asking = json.loads(json.dumps(HANDSHAKE[0]))
     asking["params"]["capabilities"] = {"elicitation": {}}
-    with serving(shell, "--tools", "all") as server:
+    with serving(shell, "--tools", "all", python=PATIENT) as server:
         server.send(asking, HANDSHAKE[1])
         server.answer("handshake")
         (secret,) = server.call("secrets")["secrets"]
@@ -733,7 +741,7 @@ def test_a_question_that_the_person_leaves_open_does_not_keep_it_from_ending(
         server.until(lambda: any(b"elicitation/create" in line for line in server.lines))
         served = server.close()
     assert served.code == 0
-    assert served.seconds < 4
+    assert served.seconds < PATIENT_SECONDS
     assert "fault" not in served.err
     (question,) = [m for m in served.messages if m.get("method") == "elicitation/create"]
     assert "login.md, line 1" in question["params"]["message"]

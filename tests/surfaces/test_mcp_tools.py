@@ -75,6 +75,7 @@ CHANGES_IT: dict[tuple[str, str], Any] = {
 ELSEWHERE = {
     ("index", "embed"),
     ("index", "accept_deletions"),
+    ("index", "verify"),
     ("status", "assistants"),
     *((name, "max_tokens") for name in ("status", "index", "inspect", "secrets")),
 }
@@ -454,6 +455,13 @@ def test_deletions_are_accepted_only_where_that_is_said(serve: Callable[..., Ser
     assert served.content("index", {"accept_deletions": True})["notes"]["total"] == 20
 
 
+def test_an_index_is_verified_where_that_is_said(serve: Callable[..., Served]) -> None:
+    served = serve({"a.md": "clay [[b]]\n", "b.md": "kiln\n"})
+    assert "verified" not in served.content("index")
+    verified = served.content("index", {"verify": True})["verified"]
+    assert (verified["files"], verified["differences"]) == (2, 0)
+
+
 # What models write instead of what the schema says
 
 
@@ -595,6 +603,19 @@ def test_a_vault_that_is_not_there_is_a_sentence_and_heals(tmp_path: Path, mode:
 LONG = "x" * 200_000
 
 
+@pytest.fixture(scope="module")
+def much_to_list(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server on notes with long headings and many of one name; the tests only ask."""
+    headings = "".join(f"## {'heading ' * 20_000}{n}\n\nclay\n" for n in range(15))
+    deep = "/".join("窑" * 80 for _ in range(8))
+    served = Served(
+        tmp_path_factory.mktemp("much"),
+        {"hub.md": headings, **{f"{n}/{deep}/twin.md": "clay\n" for n in range(20)}},
+    )
+    yield served
+    served.close()
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -618,14 +639,9 @@ LONG = "x" * 200_000
     ids=lambda value: str(value)[:30],
 )
 def test_no_client_cuts_off_what_is_said_of_a_failure(
-    serve: Callable[..., Served], tool: str, arguments: dict[str, Any]
+    much_to_list: Served, tool: str, arguments: dict[str, Any]
 ) -> None:
-    headings = "".join(f"## {'heading ' * 20_000}{n}\n\nclay\n" for n in range(15))
-    deep = "/".join("窑" * 80 for _ in range(8))
-    served = serve(
-        {"hub.md": headings, **{f"{n}/{deep}/twin.md": "clay\n" for n in range(20)}},
-    )
-    failed = served.failure(tool, arguments)
+    failed = much_to_list.failure(tool, arguments)
     assert len(failed["error"].encode()) < 12_000
     assert failed["error"].rstrip().endswith(".")
 

@@ -1,14 +1,14 @@
 """A `vaultmem watch --json` that runs beside a test, and what it says."""
 
 import json
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from command_line import MODULE, CommandLine
+from command_line import CommandLine
+from warm_start import Process
 
 DEADLINE_SECONDS = 30.0
 
@@ -16,7 +16,7 @@ DEADLINE_SECONDS = 30.0
 class WatcherProcess:
     """The process; its lines of JSON are read by a thread, in order."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
+    def __init__(self, process: Process) -> None:
         self.process = process
         self.events: list[dict[str, Any]] = []
         self._heard = threading.Condition()
@@ -61,16 +61,10 @@ def watched(
     preexec_fn: Callable[[], None] | None = None,
 ) -> Iterator[WatcherProcess]:
     """A watcher of the shell's vault that has begun; it is killed if it does not end."""
-    with subprocess.Popen(
-        [*MODULE, "watch", "--json", *options],
-        cwd=shell.elsewhere,
-        env=shell.environment(environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        preexec_fn=preexec_fn,
-    ) as process:
+    with shell.started(
+        "watch", "--json", *options,
+        environment=environment, encoding="utf-8", preexec_fn=preexec_fn,
+    ) as process:  # fmt: skip
         watcher = WatcherProcess(process)
         try:
             watcher.until(lambda: len(watcher.events) > 1)
