@@ -281,22 +281,29 @@ class Recorded:
     """A whole run's steps."""
 
     kinds: list[str]
-    missed: dict[str, int]  # what an audit hook heard of and nobody counted -> how often
+    heard: int  # changes that an audit hook heard of
+    missed: dict[str, int]  # what of these nobody counted -> how often
 
 
 def record(work: Callable[[], object]) -> Recorded:
-    """The steps that some work takes, in their order. Raises RuntimeError when it fails."""
+    """The steps that some work takes, in their order.
+
+    Raises RuntimeError when the work fails, and when the audit hook that the count is held
+    against hears of nothing.
+    """
 
     def counted() -> Recorded:
         events = record_events()
         work()
         assert _steps is not None
-        return Recorded(_steps.kinds, _missed(events, _steps.kinds))
+        return Recorded(_steps.kinds, len(events), _missed(events, _steps.kinds))
 
     ended = _forked(counted, Steps())
     if ended.error:
         raise RuntimeError(ended.error)
     recorded: Recorded = ended.answer
+    if not recorded.heard:
+        raise RuntimeError("The audit hook heard of no change, so it would not hear of any.")
     return recorded
 
 

@@ -32,7 +32,9 @@ from vaultmem.service import allowed_secrets, embed, indexing
 from vaultmem.service.application import Clock, Memory, open_memory
 from vaultmem.service.operations.index import IndexRequest, index
 from vaultmem.service.operations.search import SearchRequest, search
+from vaultmem.service.refresh import INCOMPLETE
 from vaultmem.service.settings import load_settings
+from vaultmem.service.vault_settings import remember_settings
 from vaultmem.vault.links import VaultNames
 
 # No file is young: size, times and inode decide who is read again, so a hash that was stamped too
@@ -223,6 +225,12 @@ def _stamp_first(sidecar: store.Sidecar, entry: Entry, names: VaultNames) -> Wri
     return put_note(sidecar, replace(entry, known=True, replaces=None), names)
 
 
+def _complete_first(sidecar: store.Sidecar, obsidian: Any) -> None:
+    """An index is said to be complete before it has a note."""
+    remember_settings(sidecar, obsidian)
+    sidecar.set_meta(indexing.COMPLETE, "yes")
+
+
 def _leave_it(folder: Path) -> None:
     """Remove nothing that a killed run left."""
 
@@ -234,6 +242,7 @@ FAULTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
         (store.Sidecar, "batch", _one_batch_of_none),
     ),
     "hash first": ((indexing, "put_note", _stamp_first),),
+    "complete first": ((indexing, "remember_settings", _complete_first),),
     "leftovers": ((indexing, "discard_unfinished", _leave_it),),
     # A commit that is torn cannot be undone.
     "journal in memory": ((store, "_PRAGMAS", store._PRAGMAS + "PRAGMA journal_mode = MEMORY;\n"),),
@@ -303,6 +312,10 @@ class Place:
         memory = self.opened()
         index(memory, IndexRequest(rebuild=self.scenario.rebuild))
         memory.close()
+
+    def notes(self) -> list[Path]:
+        """What of the vault is indexed as notes."""
+        return [path for path in self.vault.rglob("*") if path.suffix in (".md", ".canvas")]
 
     def vault_as_it_is(self) -> dict[str, tuple[object, ...]]:
         """Bytes and state of everything in the vault, all but the time of access."""
@@ -377,8 +390,19 @@ def ask(place: Place, refresh: str) -> list[str]:
             wrong.append(f"search: {query!r} finds {strange}, which are not there")
         if refresh == "auto" and not reply.hits:
             wrong.append(f"search: {query!r} finds nothing")
+        # (Where all was indexed before, what is new is not missing: it was not looked for.)
+        if refresh == "never" and not place.scenario.indexed and INCOMPLETE not in reply.degraded:
+            missing = len(place.notes()) - _count_notes(memory)
+            if missing > 0:
+                wrong.append(f"search: {query!r} does not say that {missing} notes are missing")
     memory.close()
     return wrong
+
+
+def _count_notes(memory: Memory) -> int:
+    sidecar = memory.open_sidecar()
+    assert sidecar is not None
+    return int(sidecar.connection.execute("SELECT count(*) FROM note").get)
 
 
 def aftermath(place: Place, golden: Golden, *, asked: str | None, again: int) -> list[str]:
@@ -459,7 +483,7 @@ def play(request: Request, folder: Path) -> Outcome:
             continue
         kind = kinds[number - 1]
         killed[kind] = killed.get(kind, 0) + 1
-        asked = (None, "never", "auto")[n % 3]
+        asked = (None, "never", None, "auto")[n % 4]
         again = 0 if n % TWICE else chance.randint(1, len(kinds))
         wrong = aftermath(place, golden.answer, asked=asked, again=again)
         if place.vault_as_it_is() != vault:

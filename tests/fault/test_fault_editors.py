@@ -16,8 +16,9 @@ from followed import DEADLINE_SECONDS, Followed, Times
 from lanes import SEED, by_lane
 
 from vaultmem.index.watch_state import watch_state
-from vaultmem.service import indexing
+from vaultmem.service import indexing, watching
 from vaultmem.service.application import Clock, Memory, open_memory
+from vaultmem.service.indexing import Bounds, Taken
 from vaultmem.service.operations.index import IndexRequest, index
 from vaultmem.service.operations.search import SearchRequest, search
 from vaultmem.service.settings import Settings, load_settings
@@ -194,7 +195,7 @@ def test_a_hash_of_other_bytes_than_were_read_is_noticed(
 
     monkeypatch.setattr(indexing.Run, "_take_in", take_in)
     violations: list[str] = []
-    for editor in EDITORS:
+    for editor in by_lane(fast=("in_place", "append"), slow=tuple(EDITORS)):
         (tmp_path / editor).mkdir()
         violations += saved_while_indexed(tmp_path / editor, editor, 20)
     assert any("not as a rebuild" in violation for violation in violations)
@@ -213,8 +214,13 @@ class _Said:
 # While a watcher follows
 
 
-def saved_while_watched(folder: Path, editor: str, saves: int) -> list[str]:
-    """Save a note again and again while it is watched and searched; what went wrong."""
+def saved_while_watched(
+    folder: Path, editor: str, saves: int, *, patience: float = DEADLINE_SECONDS
+) -> list[str]:
+    """Save a note again and again while it is watched and searched; what went wrong.
+
+    patience: seconds of true time that each search may be tried again for.
+    """
     desk = Desk(folder, Random(f"watched {editor} {SEED}"), editor)
     times = Times()
     followed = Followed(desk.load, times)
@@ -231,9 +237,9 @@ def saved_while_watched(folder: Path, editor: str, saves: int) -> list[str]:
                 elif what == "wait":
                     followed.pass_by(desk.random.choice((1.0, 2.5)))
                 if desk.is_whole() and desk.random.random() < 0.3:
-                    seconds = until_found(desk, followed, memory, ALWAYS)
+                    seconds = until_found(desk, followed, memory, ALWAYS, patience)
                     desk.expect(seconds <= SOON_SECONDS, f"vanished for {seconds:.1f} s")
-            seconds = until_found(desk, followed, memory, desk.word)
+            seconds = until_found(desk, followed, memory, desk.word, patience)
             desk.expect(seconds <= SOON_SECONDS, f"found after {seconds:.1f} s")
             desk.expect(desk.finds(memory, ALWAYS), "vanished in the end")
             followed.pass_by(3)
@@ -242,13 +248,15 @@ def saved_while_watched(folder: Path, editor: str, saves: int) -> list[str]:
     return desk.violations
 
 
-def until_found(desk: Desk, followed: Followed, memory: Memory, word: str) -> float:
+def until_found(
+    desk: Desk, followed: Followed, memory: Memory, word: str, patience: float
+) -> float:
     """Seconds of the watcher's clock until the note is found.
 
     That clock stands still as long as the watcher has not heard of anything.
     """
     began = followed.times.seconds
-    deadline = time.monotonic() + DEADLINE_SECONDS
+    deadline = time.monotonic() + patience
     while not desk.finds(memory, word):
         followed.step()
         state = watch_state(followed.folder)
@@ -266,3 +274,21 @@ def test_a_note_that_is_saved_while_it_is_watched_is_found_again_soon(
     editor: str, tmp_path: Path
 ) -> None:
     assert saved_while_watched(tmp_path, editor, SAVES) == []
+
+
+def test_control_of_that_a_watcher_that_looks_where_nothing_changed_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not with each editor: a search whose hit has another text by now takes that in itself."""
+    real = vars(watching)["take_in"]
+
+    def elsewhere(memory: Memory, *, only: frozenset[str] | None, bounds: Bounds) -> Taken:
+        taken: Taken = real(memory, only=only and frozenset({"Other.md"}), bounds=bounds)
+        return taken
+
+    monkeypatch.setattr(watching, "take_in", elsewhere)
+    violations: list[str] = []
+    for editor in EDITORS:
+        (tmp_path / editor).mkdir()
+        violations += saved_while_watched(tmp_path / editor, editor, 2, patience=0.3)
+    assert any("found after" in violation for violation in violations)

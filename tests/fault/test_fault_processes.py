@@ -10,6 +10,7 @@ import errno
 import http.client
 import itertools
 import json
+import math
 import os
 import random
 import re
@@ -44,12 +45,15 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no 
 WORKER = Path(__file__).with_name("worker.py")
 NOTES = 60
 ROUNDS, STORMS = by_lane(fast=6, slow=1_000_000), by_lane(fast=1, slow=5)
-STORM_SECONDS = by_lane(fast=90.0, slow=60.0)  # after which no round is begun
+STORM_SECONDS = by_lane(fast=math.inf, slow=60.0)  # after which no round is begun
 QUESTIONS = 8  # of each server, a round
 EDITS = 4  # a round
 DEADLINE_SECONDS = 60.0
-# What a reader waits at p99 is promised to be under a second; other programs share this machine.
-MOST_P99 = 5.0
+# What a reader waits at p99 is promised to be under a second, which the fast lane, where other
+# programs share the machine and there are few answers, does not hold it to.
+MOST_P99 = by_lane(fast=5.0, slow=1.0)
+# Within which one is answered that has to be started first.
+MOST_SECONDS = 5.0
 
 _TROUBLE = re.compile(r"\b(?:locked|busy)\b|Traceback", re.IGNORECASE)
 
@@ -247,7 +251,8 @@ class Storm:
     wrong: Violations = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     degraded: int = 0
-    gone: int = 0  # answers that there is no such note
+    recent: tuple[frozenset[str], ...] = ()  # what the last edits were of, and those before
+    gone: int = 0  # answers that there is no such note, of what was just edited
 
     @property
     def stations(self) -> tuple[Station, ...]:
@@ -255,7 +260,9 @@ class Storm:
 
     def edit(self) -> None:
         """Give a few notes other words, as editors save."""
-        for path in self.chance.sample(sorted(self.words), EDITS):
+        paths = self.chance.sample(sorted(self.words), EDITS)
+        self.recent = (frozenset(paths), *self.recent[:1])
+        for path in paths:
             word = made_up_word(self.chance)
             file = self.shell.vault / path
             save = SAVES[self.chance.choice(sorted(SAVES.keys() - {"truncate, pause", "append"}))]
@@ -268,7 +275,10 @@ class Storm:
         said = server.call(tool, **arguments)
         self.waits.append(time.monotonic() - began)
         result = said.get("result", {})
-        if result.get("isError") and '"code":"note-not-found"' in result["content"][0]["text"]:
+        missing = (
+            result.get("isError") and '"code":"note-not-found"' in result["content"][0]["text"]
+        )
+        if missing and any(arguments.get("note") in edited for edited in self.recent):
             self.gone += 1  # true at that moment: some editors delete a note to save it
             return {}
         if "error" in said or result.get("isError"):
@@ -316,10 +326,10 @@ class Storm:
             victim.wait()
             victim.start()
 
-    def lost(self) -> Violations:
-        """The edits that are not found, by whom; each is waited for as long as it may take."""
+    def lost(self, patience: float) -> Violations:
+        """The edits that are not found within so many seconds, by whom."""
         wrong: Violations = []
-        deadline = time.monotonic() + DEADLINE_SECONDS / 4
+        deadline = time.monotonic() + patience
         for server in self.servers:
             for path, word in sorted(self.words.items()):
                 while True:
@@ -370,8 +380,13 @@ def storm(scratch: Path, seed: int, watch: Sequence[str] = (), **faults: str) ->
                 left.process.wait()
 
 
-def blown(blowing: Storm, rounds: int, seconds: float) -> Violations:
-    """Let it blow; what is wrong when it has."""
+def blown(
+    blowing: Storm, rounds: int, seconds: float, *, patience: float = DEADLINE_SECONDS
+) -> Violations:
+    """Let it blow; what is wrong when it has.
+
+    patience: seconds that an edit may take until it is found.
+    """
     until = time.monotonic() + seconds
     victims: list[Station] = []
     for _ in range(rounds):
@@ -379,7 +394,7 @@ def blown(blowing: Storm, rounds: int, seconds: float) -> Violations:
             break
         victims = victims or blowing.chance.sample(blowing.stations, len(blowing.stations))
         blowing.round(victims.pop())
-    wrong = blowing.lost()
+    wrong = blowing.lost(patience)
     wrong += left_behind(blowing)
     for station in blowing.stations:
         wrong += station.ended + station.complaints()
@@ -449,7 +464,7 @@ def test_control_of_that_a_watcher_that_loses_edits_is_noticed(tmp_path: Path) -
     watch = worker("run")
     with storm(tmp_path, SEED, watch, FAULT_WORKER="idle_watcher") as blowing:
         blowing.edit()
-        wrong = blown(blowing, 0, 0.0)
+        wrong = blown(blowing, 0, 0.0, patience=5.0)
     assert any("finds" in line for line in wrong)
 
 
@@ -567,7 +582,7 @@ def test_control_of_that_those_of_one_that_lives_are_not(
         (shell.vault / "Gate.md").write_text("The gate is scarlet.\n")
         began = time.monotonic()
         reply = shell.reply("search", "gate")
-        assert time.monotonic() - began < MOST_P99
+        assert time.monotonic() - began < MOST_SECONDS
         assert [hit["path"] for hit in reply["hits"]] == ["Gate.md"]
         assert "locked" not in " ".join(reply["degraded"])
 

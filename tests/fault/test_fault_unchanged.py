@@ -323,3 +323,14 @@ def test_a_file_that_is_written_in_the_vault_is_noticed(small: Vault) -> None:
     assert small.run(FAR_AHEAD_NS).parsed
     done = small.run(FAR_AHEAD_NS, fault=each_time(write)).done()
     assert any("Daily.md" in line for line in done)
+
+
+def test_a_file_that_is_opened_to_be_written_and_left_as_it_was_is_heard_of(small: Vault) -> None:
+    """No listing shows it: who opens a file for writing is known by the audit hook alone."""
+
+    def open_it(memory: Memory, sidecar: Any) -> None:
+        (memory.vault / "Gate.md").open("r+b").close()
+
+    assert small.run(FAR_AHEAD_NS).parsed
+    done = small.run(FAR_AHEAD_NS, fault=each_time(open_it)).done()
+    assert done == [f"open {small.vault / 'Gate.md'}"]
