@@ -222,7 +222,7 @@ def test_vectors_in_another_order_are_the_same_canon(memory: Memory, tmp_path: P
 # out for it. Of no names is what a run from nothing never has, and so no comparison meets.
 MAY_DIFFER: dict[str, set[str]] = {
     "row numbers and slots": {"id", "slot"},
-    "when files were looked at and `last_indexed`": {
+    "when files were looked at, where they lay, and `last_indexed`": {
         *("mtime_ns", "ctime_ns", "inode", "read_ns", "last_indexed")
     },
     "what the last look had no time for": {"look_rest"},
