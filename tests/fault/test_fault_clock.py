@@ -523,8 +523,9 @@ def test_control_of_that_copies_in_the_order_of_the_clock_are_noticed(
 
 # What a wrong one does there, which the tests above show as far as it does anything.
 READERS: Mapping[str, int] = {
-    # What the clock is by default; everything else in `service` gets it from there.
-    "service/application.py": 1,
+    # What the clock is by default, which everything else in `service` gets from there; and the
+    # rules of the time zone, at moments that are always the same.
+    "service/application.py": 2,
     # When a server may be asked again: from when on, and until when.
     "service/embedders.py": 2,
     # Whether a note was young when it was read, three times; when the index was last made.
@@ -533,6 +534,8 @@ READERS: Mapping[str, int] = {
     "service/refresh.py": 2,
     # The same, for the doctor.
     "service/doctor.py": 1,
+    # Which vectors are computed again: others each day, whatever day it is.
+    "service/verifying.py": 1,
     # Whether the machine slept, twice; when it last said something; the time of a batch.
     "service/watching.py": 4,
     # The names of copies of clients' files.

@@ -421,3 +421,16 @@ def test_where_nothing_is_to_be_embedded_no_vector_is_taken_away(
     assert embedded.open_sidecar() is not None
     assert embedded.sidecar is not None
     assert PassageVectors(embedded.sidecar).count() == 5
+
+
+@pytest.mark.parametrize("embed", [True, False])
+def test_vectors_that_are_gone_are_missed(embed: bool, embedded: Memory) -> None:
+    embedded.close()
+    (embedded.folder / "embeddings.db").unlink()
+    use(embedded, Counted())
+    reply = index(embedded, IndexRequest(verify=True, embed=embed))
+    assert kinds(reply) == {("", "vectors")}
+    assert reply.verified is not None
+    assert reply.verified.repaired is embed
+    if embed:
+        assert_vectors_are_true(embedded)

@@ -41,7 +41,7 @@ class Request(NamedTuple):
 
 
 # What steers the interpreter, or a library as it is loaded, has its effect on the parent.
-_STEERING = ("PYTHON", "LC_", "LANG", "LD_", "OPENBLAS_", "OMP_")
+_STEERING = ("PYTHON", "LC_", "LANG", "LD_", "OPENBLAS_", "OMP_", "TZ")
 # And of these the parent sees none, as the commands do not.
 _UNSEEN = ("PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONUTF8", "LC_", "LANG", "VAULTMEM_")
 
@@ -353,7 +353,7 @@ class _Leaving:
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
-            except OSError:
+            except (OSError, ValueError):
                 code = code or 120
         os._exit(code)
 

@@ -3,7 +3,7 @@
 from vaultmem.index.documents import COLUMNS, DOCUMENTS_VERSION
 from vaultmem.index.text import TEXT_VERSION, TOKENIZER
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 # Part of every fingerprint: rows made by another version of this code are not comparable.
 VERSIONS = f"schema {SCHEMA_VERSION}, documents {DOCUMENTS_VERSION}, text {TEXT_VERSION}"

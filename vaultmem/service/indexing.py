@@ -399,8 +399,7 @@ class Run:
 
     def carry_out(self) -> Taken:
         """Do what the delta asks for."""
-        if self.snapshot.region is None:
-            self._follow_zone()
+        self._follow_zone()
         suspects = first_look(self.snapshot, self.stored)
         trusted: frozenset[str] = frozenset()
         if self.doubting:

@@ -104,7 +104,9 @@ def verify(
             left_out += (f"The vectors were not compared: {error}",)
         except SidecarDamaged:
             # (What SQLite says of the sidecar itself is no SidecarDamaged before `guarded` ends.)
-            found.add(Difference("", "vectors", "embeddings.db is damaged; they are computed anew"))
+            anew = "they are computed anew" if embeds else "`vaultmem index` computes them anew"
+            found.add(Difference("", "vectors", f"embeddings.db is damaged; {anew}"))
+            repaired = repaired and embeds
     verified = Verified(files, rows, vectors, found.count, repaired=repaired and bool(found.count))
     return taken, verified, tuple(found.listed), left_out
 
@@ -221,13 +223,15 @@ def _verify_vectors(memory: Memory, found: _Findings, *, embeds: bool) -> int:
     vector is what the model makes of its text is seen on a sample.
     """
     sidecar, cache = memory.open_sidecar(), memory.open_cache()
-    if sidecar is None or cache is None or sidecar.read_only:
+    if sidecar is None or sidecar.read_only:
         return 0
+    if cache is None:
+        return _without_vectors(sidecar, found)
     with embedding_lock(memory.folder, patience=LOCK_SECONDS):
         cache.check()
         space = serving_space(memory, sidecar)
         if space is None:
-            return 0
+            return _without_vectors(sidecar, found)
         vectors = PassageVectors(sidecar)
         attached = vectors.attached()
         known = cache.text_hashes(space.id)
@@ -257,6 +261,14 @@ def _verify_vectors(memory: Memory, found: _Findings, *, embeds: bool) -> int:
             if embeds:
                 cache.forget(space.id)
     return len(attached)
+
+
+def _without_vectors(sidecar: Sidecar, found: _Findings) -> int:
+    """There is nothing to look vectors up in: no passage may have one. How many have."""
+    attached = len(PassageVectors(sidecar).attached())
+    if attached:
+        found.add(Difference("", "vectors", "those of the passages are not in embeddings.db"))
+    return attached
 
 
 def _file_is_true(cache: EmbeddingCache, space: StoredSpace) -> bool:
