@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from edited_texts import QUERIES
 
 from vaultmem.service.application import Memory, open_memory
 from vaultmem.service.operations.index import IndexReply, IndexRequest, index
@@ -17,26 +18,9 @@ from vaultmem.service.settings import load_settings
 Open = Callable[..., Memory]
 Canon = Callable[[Memory], list[str]]
 
-SEARCHES = (
-    "kiln",
-    "kilns clay",
-    '"the kiln"',
-    "glaze -recipe",
-    "wheel throwing",
-    "tag:ceramics glaze",
-    "path:two kiln gamma",
-    "京都",
-    "stonewear",
-    "alpha after:2025-01-01",
-    "kind:decision",
-    "kind:episode glaze after:2025-06",
-    "error kind:error",
-    "kind:canvas kiln",
-)
-
 
 def answers(memory: Memory) -> list[list[tuple[str, float]]]:
-    replies = [search(memory, SearchRequest(query)) for query in SEARCHES]
+    replies = [search(memory, SearchRequest(query)) for query in QUERIES]
     return [[(hit.path, hit.score) for hit in reply.hits] for reply in replies]
 
 
